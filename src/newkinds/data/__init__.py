@@ -1,0 +1,8 @@
+"""Collections: reading and writing them, and the embedded example."""
+
+from newkinds.data.digits import digits
+from newkinds.data.feature_set import FeatureSet
+from newkinds.data.reading import read_features
+from newkinds.data.writing import staged, write_features
+
+__all__ = ["FeatureSet", "digits", "read_features", "staged", "write_features"]

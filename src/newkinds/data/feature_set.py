@@ -1,0 +1,114 @@
+"""A collection as the methods see it: feature vectors, labels where there are any, and what to show of a sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories
+
+CHECKED_ROWS = 1 << 16
+"""Rows looked at in one go when features are checked, so that a memory map is never read in whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureSet:
+    """Feature vectors of a collection of which a part is labelled.
+
+    Attributes
+    ----------
+    features : ndarray of shape (samples, features)
+        float16, float32 or float64; may be a memory map.
+    labels : ndarray of int64, shape (samples,)
+        -1 = unlabelled.
+    truth : ndarray of int64, shape (samples,), optional
+        True classes, for scoring only; -1 where unknown.
+    names : tuple of str, optional
+        Name of class 0, 1, …, known ones first; None where labels are plain integers.
+    ids : tuple of str, optional
+        What to call each sample; by default its row number.
+    texts : tuple of str, optional
+        What to show of each sample.
+    images : ndarray of uint8, shape (samples, height, width) or (samples, height, width, 3), optional
+        Likewise.
+
+    Examples
+    --------
+    >>> collection = FeatureSet(np.eye(3), labels=np.array([0, -1, -1]))
+    >>> collection.n_labelled, collection.n_known
+    (1, 1)
+    """
+
+    features: npt.NDArray[Any]
+    labels: IntArray
+    truth: IntArray | None = None
+    names: tuple[str, ...] | None = None
+    ids: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None
+    images: npt.NDArray[np.uint8] | None = None
+
+    def __post_init__(self) -> None:
+        check_features(self.features)
+        n = len(self.features)
+        object.__setattr__(self, "labels", check_labels(self.labels, n))
+        if self.truth is not None:
+            object.__setattr__(self, "truth", check_labels(self.truth, n))
+            given = self.labels != UNLABELLED
+            if (self.labels[given] != self.truth[given]).any():
+                raise InputError("a labelled sample's label differs from its truth; are both from the same data?")
+        if self.names is not None and self.labels.max(initial=-1) >= len(self.names):
+            raise InputError(f"label {self.labels.max()} has no name; there are {len(self.names)} names")
+        for name in ("ids", "texts", "images"):
+            values: Sequence[Any] | None = getattr(self, name)
+            if values is not None and len(values) != n:
+                raise InputError(f"there are {n} samples but {len(values)} {name}")
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __repr__(self) -> str:
+        return (
+            f"FeatureSet({len(self)} samples × {self.features.shape[1]}, {self.n_labelled} labelled, "
+            f"{self.n_known} known categories)"
+        )
+
+    @property
+    def n_labelled(self) -> int:
+        return int((self.labels != UNLABELLED).sum())
+
+    @property
+    def known(self) -> IntArray:
+        return known_categories(self.labels)
+
+    @property
+    def n_known(self) -> int:
+        return len(self.known)
+
+    def sample_ids(self) -> list[str]:
+        """What to call each sample: its id, or its row number."""
+        return [str(i) for i in range(len(self))] if self.ids is None else list(self.ids)
+
+    def name_of(self, category: int) -> str:
+        """Name of a known category."""
+        return str(category) if self.names is None else self.names[category]
+
+
+def check_features(features: npt.NDArray[Any]) -> None:
+    """Say what is wrong with an array of features, if anything is."""
+    if features.ndim != 2:
+        raise InputError(f"features must be two-dimensional (samples × features); got shape {features.shape}")
+    if features.dtype.kind not in "fiu":
+        raise InputError(f"features must be numbers; got {features.dtype}")
+    if 0 in features.shape:
+        raise InputError(f"there are no features: the array has shape {features.shape}")
+    for first in range(0, len(features), CHECKED_ROWS):
+        block = np.asarray(features[first : first + CHECKED_ROWS])
+        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+        if bad.size:
+            raise InputError(
+                f"features must be finite; row {first + bad[0]} has NaN or infinity "
+                "(and perhaps others); remove such samples or encode them again"
+            )

@@ -1,0 +1,133 @@
+"""Writing feature sets in the layouts that `read_features` reads, atomically."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from newkinds.data.feature_set import FeatureSet
+from newkinds.data.reading import RELEASED_FILES
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray
+
+
+def write_features(
+    collection: FeatureSet, target: str | Path, *, dtype: Literal["float16", "float32"] = "float32"
+) -> None:
+    """Write a feature set; the ending of `target` says how.
+
+    Parameters
+    ----------
+    collection : FeatureSet
+    target : path
+        `.npz`, `.parquet`, or `.npy` (features only, labels beside it in `NAME.labels.npy`); anything else is
+        a folder in the released four-file layout, for which the truth of every sample must be there. Its
+        classes are numbered anew, known ones first.
+    dtype : {"float32", "float16"}
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from newkinds.data import read_features
+    >>> collection = FeatureSet(np.eye(3), labels=np.array([7, -1, -1]), truth=np.array([7, 7, 2]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_features(collection, f"{folder}/released")
+    ...     read_features(f"{folder}/released").truth
+    array([0, 0, 1])
+    """
+    path = Path(target)
+    features = np.asarray(collection.features).astype(dtype)
+    if not np.isfinite(features).all():
+        raise InputError(f"the features do not fit {dtype} (largest {np.abs(collection.features).max():.3g})")
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        with staged(path) as stage, stage.open("wb") as file:
+            np.savez(file, features=features, **_fields(collection))
+    elif suffix == ".parquet":
+        with staged(path) as stage:
+            pq.write_table(_table(features, collection), stage)
+    elif suffix == ".npy":
+        with staged(path) as stage, stage.open("wb") as file:
+            np.save(file, features)
+        with staged(path.with_suffix(".labels.npy")) as stage, stage.open("wb") as file:
+            np.save(file, _fields(collection)["labels"])
+    else:
+        _write_released(path, features, collection)
+
+
+@contextmanager
+def staged(target: Path, *, folder: bool = False, replace: bool = True) -> Iterator[Path]:
+    """Give a place beside `target` to write to, and put it in `target`'s place when the block has ended well.
+
+    Whoever looks sees the old file or folder, or the new one whole, never a part. If the block fails, what was
+    written is removed.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"cannot write to {target.parent}: {error.strerror or error}") from error
+    stage = workshop / target.name
+    try:
+        if folder:
+            stage.mkdir()
+        yield stage
+        if folder and target.exists():
+            if not replace:
+                raise InputError(f"{target} already exists")
+            target.rename(workshop / "replaced")
+        os.replace(stage, target)
+    finally:
+        shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _fields(collection: FeatureSet) -> dict[str, npt.NDArray[Any]]:
+    """Everything but the features as plain arrays, names in place of ids where there are names."""
+    fields: dict[str, npt.NDArray[Any]] = {"labels": _named(collection, collection.labels)}
+    if collection.truth is not None:
+        fields["truth"] = _named(collection, collection.truth)
+    for name in ("ids", "texts"):
+        if (values := getattr(collection, name)) is not None:
+            fields[name] = np.array(values, dtype=np.str_)
+    if collection.images is not None:
+        fields["images"] = collection.images
+    return fields
+
+
+def _named(collection: FeatureSet, values: IntArray) -> npt.NDArray[Any]:
+    if collection.names is None:
+        return values
+    return np.array(["" if v == UNLABELLED else collection.names[v] for v in values], dtype=np.str_)
+
+
+def _table(features: npt.NDArray[Any], collection: FeatureSet) -> pa.Table:
+    if collection.images is not None:
+        raise InputError("a Parquet feature set has no place for images; write an .npz")
+    kind = pa.float16() if features.dtype == np.float16 else pa.float32()
+    flat = pa.array(features.reshape(-1), type=kind)
+    columns = {"features": pa.FixedSizeListArray.from_arrays(flat, features.shape[1])}
+    names = {"ids": "id", "labels": "label", "truth": "truth", "texts": "text"}
+    for field, values in _fields(collection).items():
+        columns[names[field]] = pa.array(values.tolist())
+    return pa.table(columns)
+
+
+def _write_released(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
+    if collection.truth is None or (collection.truth == UNLABELLED).any():
+        raise InputError(f"the released layout ({', '.join(RELEASED_FILES)}) needs the true class of every sample")
+    is_known = np.isin(collection.truth, collection.known)
+    classes = np.concatenate([collection.known, np.setdiff1d(collection.truth, collection.known)])
+    order = np.argsort(classes)
+    targets = order[np.searchsorted(classes, collection.truth, sorter=order)]
+    arrays = (features, targets, collection.labels != UNLABELLED, is_known)
+    with staged(path, folder=True) as stage:
+        for name, array in zip(RELEASED_FILES, arrays, strict=True):
+            np.save(stage / name, array)

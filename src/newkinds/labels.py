@@ -1,0 +1,164 @@
+"""Labels: what is known, what is not, and how names become integers.
+
+Inside the package a label vector is int64, one entry a sample, `UNLABELLED` (-1) where nothing is known.
+Known categories come first, in the order of their ids; discovered ones follow.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.errors import InputError
+
+UNLABELLED = -1
+
+IntArray = npt.NDArray[np.int64]
+
+
+def check_labels(labels: npt.ArrayLike | None, n_samples: int) -> IntArray:
+    """Return `labels` as an int64 vector of `n_samples` entries, or say what is wrong with them.
+
+    Parameters
+    ----------
+    labels : array-like of integers, or None
+        -1 marks an unlabelled sample; None means that no sample is labelled.
+    n_samples : int
+        How many labels there must be.
+
+    Examples
+    --------
+    >>> check_labels([0, 3, -1], 3)
+    array([ 0,  3, -1])
+    >>> check_labels(["cat", "dog", ""], 3)
+    Traceback (most recent call last):
+        ...
+    newkinds.errors.InputError: labels must be integers (-1 = unlabelled), got values of type str such as \
+'cat'; newkinds.encode_labels turns names into integers
+    """
+    if labels is None:
+        return np.full(n_samples, UNLABELLED, dtype=np.int64)
+    values = np.asarray(labels)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InputError(f"labels must be one-dimensional, one entry a sample; got shape {values.shape}")
+    if len(values) != n_samples:
+        raise InputError(f"there are {n_samples} samples but {len(values)} labels; there must be one each")
+    if values.dtype == object:
+        values = np.asarray(values.tolist())
+    if values.dtype.kind == "f":
+        bad = ~np.isfinite(values) | (values != np.floor(values))
+        if bad.any():
+            raise InputError(
+                f"labels must be integers (-1 = unlabelled), got {values[bad][0]} at position "
+                f"{int(np.flatnonzero(bad)[0])}; write -1 for a missing label"
+            )
+    elif values.dtype.kind not in "iub":
+        found = values.ravel()[0].item() if values.size else ""
+        raise InputError(
+            f"labels must be integers (-1 = unlabelled), got values of type {type(found).__name__} "
+            f"such as {found!r}; newkinds.encode_labels turns names into integers"
+        )
+    result = values.astype(np.int64)
+    if (result < UNLABELLED).any():
+        where = int(np.flatnonzero(result < UNLABELLED)[0])
+        raise InputError(f"labels must be -1 (unlabelled) or at least 0, got {result[where]} at position {where}")
+    return result
+
+
+def known_categories(labels: IntArray) -> IntArray:
+    """The ids that occur among the labels, ascending, without `UNLABELLED`.
+
+    Examples
+    --------
+    >>> known_categories(np.array([7, -1, 2, 7]))
+    array([2, 7])
+    """
+    return np.unique(labels[labels != UNLABELLED])
+
+
+def to_columns(labels: IntArray, known: IntArray) -> IntArray:
+    """Replace each id by its position in `known`; unlabelled samples stay `UNLABELLED`.
+
+    Examples
+    --------
+    >>> to_columns(np.array([7, -1, 2]), np.array([2, 7]))
+    array([ 1, -1,  0])
+    """
+    if known.size == 0:
+        return np.full_like(labels, UNLABELLED)
+    columns = np.searchsorted(known, labels)
+    return np.where(labels == UNLABELLED, UNLABELLED, columns).astype(np.int64)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell of a label column says "no label": None, NaN, pandas' NA, or blank text."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return not value.strip()
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA refuses to be a truth value
+        return True
+
+
+def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[IntArray, tuple[str, ...] | None]:
+    """Turn a column of labels (integers, text, missing) into integers.
+
+    Integers, also when written as text, keep their value and -1 is unlabelled. Anything else is a name:
+    names get 0, 1, … in alphabetical order.
+
+    Parameters
+    ----------
+    values : iterable
+        One label a sample. None, NaN and blank text mean unlabelled.
+    names : sequence of str, optional
+        Names that already have an id (their position); further names come after them.
+
+    Returns
+    -------
+    labels : ndarray of int64
+    names : tuple of str, or None
+        The name of id 0, 1, …; None where the labels were integers.
+
+    Examples
+    --------
+    >>> encode_labels(["dog", None, "cat", "dog"])
+    (array([ 1, -1,  0,  1]), ('cat', 'dog'))
+    >>> encode_labels([4, float("nan"), 2.0])
+    (array([ 4, -1,  2]), None)
+    """
+    cells = [None if is_missing(value) else value for value in values]
+    present = [cell for cell in cells if cell is not None]
+    if not names and all(_is_whole(cell) for cell in present):
+        integers = [UNLABELLED if cell is None else int(float(cell)) for cell in cells]
+        return check_labels(np.array(integers, dtype=np.int64), len(integers)), None
+    fractional = [cell for cell in present if isinstance(cell, float | np.floating) and cell % 1]
+    if fractional and not names:
+        raise InputError(
+            f"labels must be integers or names, got the fraction {fractional[0]}; is this a column of measurements?"
+        )
+    texts = [None if cell is None else _text(cell) for cell in cells]
+    further = sorted({text for text in texts if text is not None} - set(names))
+    vocabulary = (*names, *further)
+    ids = {name: i for i, name in enumerate(vocabulary)}
+    encoded = [UNLABELLED if text is None else ids[text] for text in texts]
+    return np.array(encoded, dtype=np.int64), vocabulary
+
+
+def _text(cell: Any) -> str:
+    """A label's name: 3 and 3.0 are the same name, blanks around text do not count."""
+    if isinstance(cell, float | np.floating) and not cell % 1:
+        cell = int(cell)
+    return str(cell).strip()
+
+
+def _is_whole(cell: Any) -> bool:
+    if isinstance(cell, bool | np.bool_):
+        return False
+    if isinstance(cell, str):
+        return cell.strip().removeprefix("-").isdecimal()
+    return isinstance(cell, int | np.integer) or (isinstance(cell, float | np.floating) and not cell % 1)

@@ -1,0 +1,199 @@
+"""The contract of every method, written once: checks, ids, prediction, saved state. A method adds its maths."""
+
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from newkinds.engine import Geometry, Partitioner
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.methods.n_categories import RULES, CategoryCount, search_n_categories
+from newkinds.methods.problem import Problem, as_array, normalised, pose
+
+FLOATS = (np.float64, np.float32, np.float16)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method hands back to the contract: known categories first, in the order of `Problem.known`.
+
+    `facts` are the method's own fitted attributes (name without the trailing underscore → value).
+    """
+
+    partitioner: Partitioner
+    columns: IntArray
+    n_iter: int
+    stopped: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the methods: classify the known, discover the new.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (samples,)
+        Category of every sample; given labels are kept.
+    categories_ : ndarray of shape (n_categories_,)
+        Ids: known ones first, as given; discovered ones are max(known) + 1, …, largest category first.
+        Categories that no training sample fell into come last and stay available to `predict`.
+    known_categories_ : ndarray
+        The ids that had labels.
+    n_categories_ : int
+    weights_ : ndarray of shape (n_categories_, n_features_in_)
+        One prototype a category, in the order of `categories_`.
+    temperature_ : float
+    n_categories_search_ : CategoryCount or None
+        How the number of categories was found, where it was not given.
+    n_iter_ : int
+    stopped_ : str
+        Why fitting ended: "max_iter" or "converged".
+    """
+
+    _geometry: ClassVar[Geometry] = "linear"
+    _uses_labels: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_categories": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", *RULES})],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "random_state": ["random_state"],
+    }
+
+    def fit(self, X: Any, y: npt.ArrayLike | None = None) -> Self:
+        """Find the categories of a partly labelled collection.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or Tensor of shape (samples, features)
+            Scaled to unit length here.
+        y : array-like of shape (samples,), optional
+            Integers, -1 = unlabelled.
+        """
+        self._validate_params()
+        features = self._check_features(X, reset=True)
+        problem = pose(features, as_array(y), device=self.device, random_state=self.random_state)
+        if self._uses_labels and not problem.n_known:
+            warnings.warn(
+                f"{type(self).__name__}: no sample is labelled, so this is plain clustering; mark known samples "
+                "with their category in y (-1 = unlabelled)",
+                UserWarning,
+                stacklevel=2,
+            )
+        n_categories, search = self._resolve_n_categories(problem)
+        outcome = self._discover(problem, n_categories)
+        self.n_categories_search_ = search
+        self._adopt(problem, outcome)
+        return self
+
+    @abstractmethod
+    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
+        """The method's own maths."""
+
+    def _check_features(self, X: Any, *, reset: bool) -> npt.NDArray[np.floating[Any]]:
+        checked: npt.NDArray[np.floating[Any]] = validate_data(
+            self, as_array(X), reset=reset, dtype=FLOATS, ensure_min_samples=2 if reset else 1
+        )
+        return checked
+
+    def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
+        wanted = self.n_categories
+        if not isinstance(wanted, str):
+            return problem.check_n_categories(wanted), None
+        if not problem.n_known:
+            rule = "silhouette"
+        elif problem.most_categories == problem.n_known:
+            return problem.n_known, None  # everything is labelled: there is nothing new to find
+        else:
+            rule = "max-acc-pim" if wanted == "auto" else wanted
+        search = search_n_categories(problem, rule, n_init=self._search_restarts())
+        return search.n_categories, search
+
+    def _search_restarts(self) -> int:
+        return 10 if self.n_init is None else int(self.n_init)
+
+    def _adopt(self, problem: Problem, outcome: Outcome) -> None:
+        """Number the discovered categories, largest first, and keep the result as numpy."""
+        n_known, n_categories = problem.n_known, len(outcome.partitioner.weights)
+        columns = np.where(problem.labelled, problem.columns, outcome.columns)
+        sizes = np.bincount(columns, minlength=n_categories)
+        novel = n_known + np.argsort(-sizes[n_known:], kind="stable")
+        order = np.concatenate([np.arange(n_known), novel])
+        first_new = problem.known[-1] + 1 if n_known else 0
+        ids = np.concatenate([problem.known, first_new + np.arange(n_categories - n_known)])
+        position = np.empty(n_categories, dtype=np.int64)
+        position[order] = np.arange(n_categories)
+        self.weights_ = outcome.partitioner.weights[order]
+        self.temperature_ = float(outcome.partitioner.temperature)
+        self.categories_ = ids.astype(np.int64)
+        self.known_categories_ = problem.known
+        self.n_categories_ = n_categories
+        self.labels_ = self.categories_[position[columns]]
+        self.n_iter_ = outcome.n_iter
+        self.stopped_ = outcome.stopped
+        for name, value in outcome.facts.items():
+            setattr(self, f"{name}_", value)
+
+    def fit_predict(self, X: Any, y: npt.ArrayLike | None = None, **fit_params: Any) -> IntArray:
+        """Fit and return `labels_`. (scikit-learn's own version would drop `y`.)"""
+        labels: IntArray = self.fit(X, y, **fit_params).labels_
+        return labels
+
+    def predict(self, X: Any) -> IntArray:
+        """Most probable category of each sample; of equals the first in `categories_`."""
+        log_p = self._log_probabilities(X)
+        predicted: IntArray = self.categories_[log_p.argmax(axis=1)]
+        return predicted
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
+        """Probability of each category, columns in the order of `categories_`."""
+        return np.exp(self._log_probabilities(X))
+
+    def novelty(self, X: Any) -> npt.NDArray[np.float64]:
+        """Probability that a sample belongs to a category that had no label."""
+        novel: npt.NDArray[np.float64] = self.predict_proba(X)[:, len(self.known_categories_) :].sum(axis=1)
+        return novel
+
+    @property
+    def partitioner_(self) -> Partitioner:
+        check_is_fitted(self)
+        return Partitioner(self.weights_, self.temperature_, self._geometry)
+
+    def _log_probabilities(self, X: Any) -> npt.NDArray[np.float64]:
+        partitioner = self.partitioner_
+        return partitioner.log_probabilities(normalised(self._check_features(X, reset=False)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_")
+
+    def fitted_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """What prediction needs, as arrays; `restore` takes them back."""
+        check_is_fitted(self)
+        return {
+            "weights": self.weights_,
+            "temperature": np.array([self.temperature_]),
+            "categories": self.categories_,
+            "known_categories": self.known_categories_,
+        }
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        """Make this estimator ready to predict from `fitted_arrays` (everything but the training labels)."""
+        expected = {"weights", "temperature", "categories", "known_categories"}
+        if missing := expected - arrays.keys():
+            raise InputError(f"the saved model lacks {', '.join(sorted(missing))}")
+        self.weights_ = arrays["weights"]
+        self.temperature_ = float(arrays["temperature"][0])
+        self.categories_ = arrays["categories"]
+        self.known_categories_ = arrays["known_categories"]
+        self.n_categories_, self.n_features_in_ = self.weights_.shape
+        return self

@@ -1,0 +1,447 @@
+"""PIM, RIM and TIM: partitioning by parametric information maximisation.
+
+PIM: Chiaroni et al., "Parametric Information Maximization for Generalized Category Discovery", ICCV 2023.
+RIM: Krause et al., "Discriminative clustering by regularized information maximization", NeurIPS 2010.
+TIM: Boudiaf et al., "Transductive information maximization for few-shot learning", NeurIPS 2020.
+
+The authors' released code departs from their paper in several places. `RECIPES` states both, and ours; the
+table in `PIM`'s documentation shows them side by side.
+"""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from newkinds.engine import Geometry, Run, Seeding, Trained, kmeans, optimise, seed_centroids
+from newkinds.engine.clustering import SEEDINGS, Inertia
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.methods.base import CategoryDiscoverer, Outcome
+from newkinds.methods.n_categories import CategoryCount
+from newkinds.methods.problem import Problem
+from newkinds.objective import PARTITION, SELECTION, SELECTION_RELEASED, Objective
+from newkinds.objective import RIM as RIM_OBJECTIVE
+
+Init = Literal["sskm", "sskm++", "ssrandom"]
+INITS: tuple[Init, ...] = get_args(Init)
+
+TEMPERATURE = 25.0
+"""The released code's; the paper does not state one."""
+UNSUPERVISED_LAM = 1.0
+"""Where no label can choose: the value with which the paper's search for K trains the same objective."""
+START_ITERATIONS = 100
+"""Iterations of (semi-supervised) k-means where it is a start."""
+SELECTION_RESTARTS = 10
+"""Most restarts of the k-means that G starts from, whatever the restarts of semi-supervised k-means."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What distinguishes the paper, the authors' released code, and this package's own choice.
+
+    Attributes
+    ----------
+    lam_grid : tuple of float
+        Candidates for lam.
+    lam_warm_up : tuple of float
+        Values trained before the grid whose results are discarded.
+    cumulative : bool
+        Whether each lam starts from the weights the previous one ended with.
+    selection : Objective
+        G, trained without labels for each lam.
+    selection_start : {"kmeans", "kmeans++"}
+        What G starts from.
+    seeding : {"greedy", "d2"}
+        k-means++ variant.
+    n_init : int
+        Restarts of k-means and of semi-supervised k-means.
+    inertia : {"squared", "nearest"}
+        By what the restarts of semi-supervised k-means are compared, see `newkinds.engine.kmeans`.
+    """
+
+    lam_grid: tuple[float, ...]
+    selection: Objective = SELECTION
+    selection_start: Literal["kmeans", "kmeans++"] = "kmeans"
+    lam_warm_up: tuple[float, ...] = ()
+    cumulative: bool = False
+    seeding: Seeding = "greedy"
+    n_init: int = 10
+    inertia: Inertia = "squared"
+
+
+PAPER_GRID = tuple(np.linspace(0.05, 1.0, 19).tolist())
+RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
+
+RECIPES: dict[str, Recipe] = {
+    "newkinds": Recipe(lam_grid=PAPER_GRID),
+    "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++", seeding="d2"),
+    "release": Recipe(
+        lam_grid=RELEASED_GRID,
+        lam_warm_up=(0.05,),
+        cumulative=True,
+        selection=SELECTION_RELEASED,
+        seeding="d2",
+        n_init=100,
+        inertia="nearest",
+    ),
+}
+
+
+class _InfoMax(CategoryDiscoverer):
+    """What PIM, RIM and TIM share: the start, the training and the way from weights to categories."""
+
+    _objective: ClassVar[Objective]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CategoryDiscoverer._parameter_constraints,
+        "lam": [Interval(Real, 0, None, closed="left")],
+        "init": [StrOptions(set(INITS)), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left"), None],
+        "seeding": [StrOptions(set(SEEDINGS)), None],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def _recipe(self) -> Recipe:
+        return RECIPES["newkinds"]
+
+    def _restarts(self) -> int:
+        return self._recipe().n_init if self.n_init is None else int(self.n_init)
+
+    def _seeding(self) -> Seeding:
+        chosen: Seeding = self._recipe().seeding if self.seeding is None else self.seeding
+        return chosen
+
+    def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
+        if isinstance(self.init, str) or self.n_categories != "auto":
+            return super()._resolve_n_categories(problem)
+        return problem.check_n_categories(len(self.init)), None
+
+    def _start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
+        """Prototypes to start from: (categories, features), known ones first."""
+        if not isinstance(self.init, str):
+            start = np.asarray(self.init, dtype=np.float32)
+            expected = (n_categories, problem.features.shape[1])
+            if start.shape != expected or not np.isfinite(start).all():
+                raise InputError(
+                    f"init as an array must be finite, one row a category and one column a feature: "
+                    f"{expected}; got shape {start.shape}"
+                )
+            return start
+        if self.init == "sskm":
+            return kmeans(
+                problem.features,
+                n_categories,
+                labels=problem.columns,
+                seeding=self._seeding(),
+                n_init=self._restarts(),
+                max_iter=START_ITERATIONS,
+                inertia=self._recipe().inertia,
+                rng=problem.rng,
+                stage="semi-supervised k-means",
+            ).centroids
+        seeding: Seeding = "random" if self.init == "ssrandom" else self._seeding()
+        seeds = seed_centroids(
+            problem.features, n_categories, labels=problem.columns, seeding=seeding, rng=problem.rng
+        )
+        return seeds[0].cpu().numpy()
+
+    def _optimise(self, problem: Problem, runs: list[Run], stage: str, labels: IntArray | None = None) -> Trained:
+        return optimise(
+            problem.features,
+            runs,
+            labels=labels,
+            max_iter=self.max_iter,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            stage=stage,
+        )
+
+    def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
+        """Train the supervised objective and read the categories off."""
+        trained = self._optimise(problem, [run], "partitioning", problem.columns)
+        partitioner = trained.partitioners[0]
+        return Outcome(
+            partitioner=partitioner,
+            columns=partitioner.log_probabilities(problem.features.cpu().numpy()).argmax(axis=1),
+            n_iter=self.max_iter,
+            stopped="max_iter",
+            facts={"lam": run.objective.lam, "objective_curve": trained.values[:, 0], **facts},
+        )
+
+
+class PIM(_InfoMax):
+    """Parametric information maximisation: a linear soft-partitioner that keeps the labels and finds the rest.
+
+    Minimises `sum_k pi_k log pi_k + CE(labelled) + lam · H(Y|unlabelled)`: categories should be used evenly
+    (marginal over all samples), labels be kept, and unlabelled samples be assigned confidently. How much the
+    last term counts, lam, is chosen on the data.
+
+    Parameters
+    ----------
+    n_categories : int, "auto", "max-acc-pim" or "max-acc-kmeans"
+        Known and new together. "auto" is the product's best rule (today "max-acc-pim", the paper's).
+    recipe : {"newkinds", "paper", "release"}
+        Whose settings to use where a parameter below is left at "auto" or None:
+
+        ======================== ======================= ===================== ==============================
+        \\                        newkinds                paper                 release (the authors' code)
+        ======================== ======================= ===================== ==============================
+        candidates for lam       19 in [0.05, 1]         19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
+        lam is chosen by         G, H(Y|Z) over all Z    G, H(Y|Z) over all Z  G, H(Y|Z) over unlabelled Z
+        G starts from            k-means                 k-means++ seeds       k-means
+        trainings of G           independent             independent           each continues the one before,
+                                                                               from 0.05 on
+        k-means++                greedy                  plain                 plain
+        restarts of ssKM         10                      10 (not stated)       100
+        restarts compared by     squared distances,      squared distances,    distances, labelled samples at
+                                 labelled at own class   labelled at own class their nearest centroid
+        ======================== ======================= ===================== ==============================
+
+        All three: temperature 25, Adam, 1000 epochs, learning rate 1e-3, weight decay 0.01.
+    lam : float, "auto" or "labelled"
+        Weight of the conditional entropy. "labelled" is the paper's rule: train the unsupervised objective G
+        for each candidate and take the one with the best clustering accuracy on the labelled samples (the
+        first of equals). "auto" is the product's best rule (today the same).
+    lam_grid : sequence of float, optional
+        Candidates for lam; by default the recipe's.
+    temperature : float or "auto"
+        Scale of the logits; "auto" is 25.
+    init : {"sskm", "sskm++", "ssrandom"} or array of shape (n_categories, features)
+        Start of the training: semi-supervised k-means, its seeds only, or class means and random samples; or
+        prototypes, the known categories' first in the order of their ids.
+    n_init : int, optional
+        Restarts of (semi-supervised) k-means; by default the recipe's.
+    seeding : {"greedy", "d2", "random"}, optional
+        How k-means draws its first centroids; by default the recipe's.
+    max_iter : int
+        Epochs of one training.
+    learning_rate, weight_decay : float
+        Of Adam; the decay is coupled (added to the gradient).
+    device : {"auto", "cpu", "cuda", "mps"}
+        Where to train; resolved in `fit`.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    lam_ : float
+    lam_curve_ : dict of float to float, or None
+        Labelled accuracy of each candidate, where lam was chosen.
+    objective_curve_ : ndarray of shape (max_iter,)
+        The objective during the final training.
+    labels_, categories_, known_categories_, n_categories_, weights_, temperature_, n_categories_search_, \
+n_iter_, stopped_
+        As for every method, see `newkinds.methods.base.CategoryDiscoverer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from newkinds import PIM
+    >>> X, truth = load_digits(return_X_y=True)
+    >>> y = np.where((truth < 5) & (np.arange(len(truth)) % 2 == 0), truth, -1)
+    >>> model = PIM(n_categories=10, lam=0.3, max_iter=200, random_state=0).fit(X, y)
+    >>> model.categories_
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    >>> model.predict_proba(X[:3]).shape, model.novelty(X[:3]).shape
+    ((3, 10), (3,))
+    """
+
+    _objective: ClassVar[Objective] = PARTITION
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_InfoMax._parameter_constraints,
+        "recipe": [StrOptions(set(RECIPES))],
+        "lam": [*_InfoMax._parameter_constraints["lam"], StrOptions({"auto", "labelled"})],
+        "lam_grid": ["array-like", None],
+        "temperature": [*_InfoMax._parameter_constraints["temperature"], StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        n_categories: int | str = "auto",
+        *,
+        recipe: str = "newkinds",
+        lam: float | str = "auto",
+        lam_grid: npt.ArrayLike | None = None,
+        temperature: float | str = "auto",
+        init: Init | npt.ArrayLike = "sskm",
+        n_init: int | None = None,
+        seeding: Seeding | None = None,
+        max_iter: int = 1000,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.recipe = recipe
+        self.lam = lam
+        self.lam_grid = lam_grid
+        self.temperature = temperature
+        self.init = init
+        self.n_init = n_init
+        self.seeding = seeding
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, n_categories: int | str = "auto", **parameters: Any) -> Self:
+        """PIM with the settings of the paper: `PIM(recipe="paper")`."""
+        return cls(n_categories, recipe="paper", **parameters)
+
+    @classmethod
+    def release(cls, n_categories: int | str = "auto", **parameters: Any) -> Self:
+        """PIM as the authors' released code runs it, with its departures from the paper: `PIM(recipe="release")`.
+
+        Most visibly, the candidates for lam are not compared like with like: each training of G goes on from
+        the weights that the previous lam ended with, so later candidates have been trained up to twenty times
+        as long. An empty cluster, which becomes NaN there, is handled here.
+        """
+        return cls(n_categories, recipe="release", **parameters)
+
+    def _recipe(self) -> Recipe:
+        return RECIPES[self.recipe]
+
+    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
+        temperature = TEMPERATURE if self.temperature == "auto" else float(self.temperature)
+        start = self._start(problem, n_categories)
+        curve = None
+        if not isinstance(self.lam, str):
+            lam = float(self.lam)
+        elif not problem.n_known:
+            lam = UNSUPERVISED_LAM
+        else:
+            curve = self._labelled_curve(problem, n_categories, temperature)
+            lam = max(curve, key=lambda candidate: curve[candidate])  # the first of equals
+        return self._partition(problem, Run(start, PARTITION.at(lam), temperature), {"lam_curve": curve})
+
+    def _labelled_curve(self, problem: Problem, n_categories: int, temperature: float) -> dict[float, float]:
+        """Labelled accuracy of the unsupervised objective G for each candidate lam."""
+        recipe = self._recipe()
+        grid = recipe.lam_grid if self.lam_grid is None else check_lam_grid(self.lam_grid)
+        start = self._selection_start(problem, n_categories)
+        stage = "choosing λ"
+        if recipe.cumulative:
+            partitioners = []
+            for i, lam in enumerate((*recipe.lam_warm_up, *grid)):
+                run = Run(start, recipe.selection.at(lam), temperature)
+                # The labels only say which samples the conditional entropy is taken over.
+                part = f"{stage} ({i + 1} of {len(recipe.lam_warm_up) + len(grid)})"
+                partitioners.append(self._optimise(problem, [run], part, problem.columns).partitioners[0])
+                start = partitioners[-1].weights
+            partitioners = partitioners[len(recipe.lam_warm_up) :]
+        else:
+            runs = [Run(start, recipe.selection.at(lam), temperature) for lam in grid]
+            partitioners = list(self._optimise(problem, runs, stage, problem.columns).partitioners)
+        labelled = problem.features.cpu().numpy()[problem.labelled]
+        return {
+            lam: problem.labelled_accuracy(partitioner.log_probabilities(labelled).argmax(axis=1))
+            for lam, partitioner in zip(grid, partitioners, strict=True)
+        }
+
+    def _selection_start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
+        if self._recipe().selection_start == "kmeans++":
+            seeds = seed_centroids(problem.features, n_categories, seeding=self._seeding(), rng=problem.rng)
+            return seeds[0].cpu().numpy()
+        return kmeans(
+            problem.features,
+            n_categories,
+            seeding=self._seeding(),
+            n_init=min(self._restarts(), SELECTION_RESTARTS),
+            max_iter=START_ITERATIONS,
+            rng=problem.rng,
+        ).centroids
+
+
+class RIM(_InfoMax):
+    """Semi-supervised RIM: as PIM at a fixed lam, with the marginal over the unlabelled samples only.
+
+    Parameters
+    ----------
+    n_categories, init, n_init, seeding, max_iter, learning_rate, weight_decay, device, random_state
+        See `PIM`.
+    lam : float
+        Weight of the conditional entropy.
+    temperature : float
+
+    Examples
+    --------
+    >>> from newkinds import RIM
+    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
+    >>> model = RIM(n_categories=3, max_iter=50, random_state=0)
+    >>> model.fit_predict(X, [0, -1, -1, -1, -1, -1]).tolist()
+    [0, 0, 1, 1, 2, 2]
+    """
+
+    _objective: ClassVar[Objective] = RIM_OBJECTIVE
+
+    def __init__(
+        self,
+        n_categories: int | str = "auto",
+        *,
+        lam: float = 1.0,
+        temperature: float = TEMPERATURE,
+        init: Init | npt.ArrayLike = "sskm",
+        n_init: int | None = None,
+        seeding: Seeding | None = None,
+        max_iter: int = 1000,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.lam = lam
+        self.temperature = temperature
+        self.init = init
+        self.n_init = n_init
+        self.seeding = seeding
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
+        start = self._start(problem, n_categories)
+        run = Run(start, self._objective.at(float(self.lam)), float(self.temperature), self._geometry)
+        return self._partition(problem, run, {})
+
+
+class TIM(RIM):
+    """TIM: RIM's loss on the logits of distances, `-temperature / 2 · |z - w_k|²`.
+
+    Its own publication weights cross-entropy and conditional entropy by 0.1 and has temperature 15; the PIM
+    paper, which is followed here, compares with TIM at the same fixed loss as RIM.
+
+    Parameters
+    ----------
+    n_categories, lam, temperature, init, n_init, seeding, max_iter, learning_rate, weight_decay, device, \
+random_state
+        See `RIM`.
+
+    Examples
+    --------
+    >>> from newkinds import TIM
+    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
+    >>> model = TIM(n_categories=3, max_iter=50, random_state=0)
+    >>> model.fit_predict(X, [0, -1, -1, -1, -1, -1]).tolist()
+    [0, 0, 1, 1, 2, 2]
+    """
+
+    _geometry: ClassVar[Geometry] = "euclidean"
+
+
+def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:
+    """The candidates for lam as a tuple, or say what is wrong with them."""
+    grid = np.asarray(values, dtype=np.float64)
+    if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all() or (grid < 0).any():
+        raise InputError(f"lam_grid must be a non-empty sequence of numbers >= 0; got {values!r}")
+    return tuple(dict.fromkeys(grid.tolist()))

@@ -1,0 +1,195 @@
+"""How many categories are there? The searches that need no more than a clustering of everything.
+
+Max-ACC: cluster all samples without labels into K categories, score by the clustering accuracy on the labelled
+ones, and search for the best K by Brent's bounded method. GCD clusters by k-means; the PIM paper by its
+unsupervised objective G with lam = 1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+from sklearn.utils import check_array
+
+from newkinds.engine import Run, kmeans, optimise
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.methods.problem import Problem, as_array, pose
+from newkinds.objective import SELECTION
+from newkinds.runtime import report_progress
+
+Rule = Literal["max-acc-kmeans", "max-acc-pim", "silhouette"]
+RULES: tuple[Rule, ...] = get_args(Rule)
+
+MOST_CATEGORIES = 1000
+"""Upper bound of the published searches."""
+SEARCH_EPOCHS = 500
+"""Epochs of G in the paper's search for K (half of a training)."""
+SEARCH_LAM = 1.0
+SILHOUETTE_MOST = 20
+"""Largest K tried when no label says anything: the index costs one k-means for each K."""
+
+
+@dataclass(frozen=True)
+class CategoryCount:
+    """An estimated number of categories and how it was found.
+
+    Attributes
+    ----------
+    n_categories : int
+        The best K that was tried; of equals the smallest.
+    curve : dict of int to float
+        Score of every K tried, ascending in K.
+    bounds : tuple of int
+        The least and the most categories that were allowed.
+    method : str
+    """
+
+    n_categories: int
+    curve: dict[int, float]
+    bounds: tuple[int, int]
+    method: str
+
+    @property
+    def at_bound(self) -> bool:
+        return self.n_categories in self.bounds and self.bounds[0] < self.bounds[1]
+
+
+def estimate_n_categories(
+    X: Any,
+    y: npt.ArrayLike,
+    method: Rule = "max-acc-pim",
+    bounds: tuple[int, int] | None = None,
+    *,
+    n_init: int = 10,
+    device: str = "auto",
+    random_state: int | np.random.RandomState | None = None,
+) -> CategoryCount:
+    """Estimate the number of categories, known and new, in a partly labelled collection.
+
+    Parameters
+    ----------
+    X : array-like of shape (samples, features)
+    y : array-like of shape (samples,)
+        Integers, -1 = unlabelled.
+    method : {"max-acc-pim", "max-acc-kmeans", "silhouette"}
+        "silhouette" needs no labels; it is what stands in for the others where there are none.
+    bounds : (int, int), optional
+        Least and most categories; by default the number of known ones and min(1000, samples // 2).
+    n_init : int
+        Restarts of each k-means.
+    device, random_state
+        As for `PIM`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> digits = load_digits()
+    >>> y = np.where(digits.target < 5, digits.target, -1)
+    >>> found = estimate_n_categories(digits.data, y, "max-acc-kmeans", bounds=(5, 20), random_state=0)
+    >>> found.bounds, found.n_categories in found.curve
+    ((5, 20), True)
+    """
+    features = check_array(as_array(X), dtype=[np.float64, np.float32, np.float16], ensure_min_samples=2)
+    problem = pose(features, y, device=device, random_state=random_state)
+    if not problem.n_known and method != "silhouette":
+        raise InputError(f"{method} scores by the labelled samples, and there are none")
+    return search_n_categories(problem, method, bounds, n_init=n_init)
+
+
+def search_n_categories(
+    problem: Problem, method: Rule, bounds: tuple[int, int] | None = None, *, n_init: int = 10
+) -> CategoryCount:
+    """`estimate_n_categories` for a problem that has been posed already."""
+    if method not in RULES:
+        raise InputError(f"the rule for n_categories must be one of {', '.join(RULES)}; got {method!r}")
+    seed = int(problem.rng.randint(2**31 - 1))
+    n = len(problem.columns)
+    if method == "silhouette":
+        lower, upper = bounds or (min(2, n - 1), min(SILHOUETTE_MOST, n - 1))
+        lower, upper = _check_bounds(problem, lower, upper)
+        curve = {}
+        for k in range(lower, upper + 1):
+            curve[k] = _silhouette(problem, k, n_init, np.random.RandomState(seed))
+            report_progress("estimating the number of categories", k - lower + 1, upper - lower + 1)
+    else:
+        cluster = _by_kmeans if method == "max-acc-kmeans" else _by_selection_objective
+        lower, upper = bounds or (problem.n_known, min(MOST_CATEGORIES, n // 2, problem.most_categories))
+        lower, upper = _check_bounds(problem, lower, max(lower, upper))
+
+        def score(k: int) -> float:
+            # The same seed for every K: the curve does not depend on the order in which Brent visits them.
+            return problem.labelled_accuracy(cluster(problem, k, n_init, np.random.RandomState(seed)))
+
+        curve = maximise_over_integers(score, lower, upper)
+    best = max(curve, key=lambda k: (curve[k], -k))
+    return CategoryCount(best, dict(sorted(curve.items())), (lower, upper), method)
+
+
+def maximise_over_integers(score: Callable[[int], float], lower: int, upper: int) -> dict[int, float]:
+    """Brent's bounded search for the maximum over integers, each tried once.
+
+    Returns
+    -------
+    dict of int to float
+        Every integer that was tried with its score.
+
+    Examples
+    --------
+    >>> tried = maximise_over_integers(lambda k: -((k - 37) ** 2), 10, 1000)
+    >>> max(tried, key=tried.get)
+    37
+    """
+    tried: dict[int, float] = {}
+    # Golden sections shrink the range to less than one integer in about this many steps.
+    expected = 2 + int(np.ceil(np.log(max(upper - lower, 1)) / np.log(1.618)))
+
+    def loss(x: float) -> float:
+        k = round(float(x))
+        if k not in tried:
+            tried[k] = score(k)
+            report_progress("estimating the number of categories", min(len(tried), expected), expected)
+        return -tried[k]
+
+    if lower == upper:
+        loss(lower)
+    else:
+        minimize_scalar(loss, bounds=(lower, upper), method="bounded")
+    report_progress("estimating the number of categories", expected, expected)
+    return tried
+
+
+def _check_bounds(problem: Problem, lower: int, upper: int) -> tuple[int, int]:
+    if lower > upper:
+        raise InputError(f"bounds must be (least, most) with least <= most; got ({lower}, {upper})")
+    return problem.check_n_categories(lower), problem.check_n_categories(upper)
+
+
+def _by_kmeans(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> IntArray:
+    """Categories of the labelled samples when everything is clustered by k-means."""
+    clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
+    return clustering.columns[problem.labelled]
+
+
+def _by_selection_objective(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> IntArray:
+    """The same with G at lam = 1, started from k-means."""
+    stage = f"trying {k} categories"
+    clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=stage)
+    run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))
+    partitioner = optimise(problem.features, [run], max_iter=SEARCH_EPOCHS, stage=stage).partitioners[0]
+    labelled = problem.features.cpu().numpy()[problem.labelled]
+    return partitioner.log_probabilities(labelled).argmax(axis=1)
+
+
+def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> float:
+    """Simplified silhouette of a k-means clustering: distances to centroids in place of all pairs."""
+    clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
+    if k == 1:
+        return 0.0
+    features = problem.features.cpu().numpy()
+    squares = 1 + (clustering.centroids**2).sum(1) - 2 * features @ clustering.centroids.T
+    own, other = np.sqrt(np.maximum(np.partition(squares, 1, axis=1)[:, :2], 0)).T
+    return float(np.mean((other - own) / np.maximum(other, np.finfo(np.float32).tiny)))

@@ -1,0 +1,67 @@
+"""Where and how things run: device, seeds, and a way to follow long work.
+
+Randomness is always an argument: a `random_state` seeds local generators, global ones are never touched.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Literal, get_args
+
+import torch
+
+from newkinds.errors import InputError
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Listener = Callable[[str, int, int], None]
+"""Called with the name of a stage, the steps done and the steps in all."""
+
+_listener: ContextVar[Listener | None] = ContextVar("newkinds_progress_listener", default=None)
+
+
+def resolve_device(device: str) -> torch.device:
+    """The torch device that a `device` parameter names, checked to be there.
+
+    Examples
+    --------
+    >>> resolve_device("cpu")
+    device(type='cpu')
+    """
+    available = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if device == "auto":
+        # Not mps: its float32 products have not been checked against the CPU's here.
+        return torch.device("cuda" if available["cuda"] else "cpu")
+    kind = device.partition(":")[0]
+    if kind not in available:
+        raise InputError(f"device must be one of {', '.join(get_args(Device))}; got {device!r}")
+    if not available[kind]:
+        raise InputError(f"device={device!r} was asked for but this machine has none; try device='auto'")
+    return torch.device(device)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Send the progress of everything run inside the `with` block to `listener`.
+
+    Examples
+    --------
+    >>> with listening(lambda stage, done, total: print(stage, done, total)):
+    ...     report_progress("training", 1, 2)
+    training 1 2
+    """
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def report_progress(stage: str, done: int, total: int) -> None:
+    """Tell whoever listens how far a stage has come; costs next to nothing when nobody does."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(stage, done, total)
