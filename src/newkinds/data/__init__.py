@@ -2,7 +2,8 @@
 
 from newkinds.data.digits import digits
 from newkinds.data.feature_set import FeatureSet
-from newkinds.data.reading import read_features
+from newkinds.data.reading import read_array, read_features
+from newkinds.data.streams import read_stream
 from newkinds.data.writing import staged, write_features
 
-__all__ = ["FeatureSet", "digits", "read_features", "staged", "write_features"]
+__all__ = ["FeatureSet", "digits", "read_array", "read_features", "read_stream", "staged", "write_features"]

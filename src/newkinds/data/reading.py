@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from newkinds.data.feature_set import FeatureSet
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
 
 RELEASED_FILES = ("all_feats.npy", "targets.npy", "mask_lab.npy", "mask_cls.npy")
+NUMERIC_TYPES = (
+    "halffloat",
+    "float",
+    "double",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+)
 SOURCES = "a folder with all_feats.npy, an .npz, an .npy or a .parquet file"
 
 
@@ -76,7 +80,7 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        columns = {"label": list(_load_array(path))}
+        columns = {"label": list(read_array(path))}
     elif suffix == ".parquet":
         columns = {name: column.to_pylist() for name, column in _parquet_columns(path).items()}
     elif suffix in {".csv", ".tsv"}:
@@ -128,7 +132,7 @@ def _read_raw(path: Path) -> dict[str, Any]:
         return _read_released(path)
     readers: dict[str, Callable[[Path], dict[str, Any]]] = {
         ".npz": _read_npz,
-        ".npy": lambda file: {"features": _load_array(file, memory_map=True)},
+        ".npy": lambda file: {"features": read_array(file, memory_map=True)},
         ".parquet": _read_parquet,
     }
     if not path.exists():
@@ -144,8 +148,8 @@ def _read_released(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{folder} lacks {', '.join(missing)}; a folder of features has {', '.join(RELEASED_FILES)}"
         )
-    features = _load_array(folder / RELEASED_FILES[0], memory_map=True)
-    targets, is_labelled, is_known = (_load_array(folder / name) for name in RELEASED_FILES[1:])
+    features = read_array(folder / RELEASED_FILES[0], memory_map=True)
+    targets, is_labelled, is_known = (read_array(folder / name) for name in RELEASED_FILES[1:])
     for name, values in zip(RELEASED_FILES[1:], (targets, is_labelled, is_known), strict=True):
         if values.shape != (len(features),):
             raise InputError(
@@ -165,13 +169,14 @@ def _read_npz(path: Path) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
-    arrays = _guard(path, "an .npz archive", load)
+    arrays: dict[str, Any] = _guard(path, "an .npz archive", load)
     if "features" not in arrays:
         raise InputError(f"{path}: an array named 'features' is needed; found {', '.join(arrays) or 'none'}")
     return arrays
 
 
-def _load_array(path: Path, *, memory_map: bool = False) -> npt.NDArray[Any]:
+def read_array(path: Path, *, memory_map: bool = False) -> npt.NDArray[Any]:
+    """An array from an .npy file; never a pickle."""
     array: npt.NDArray[Any] = _guard(
         path, "an .npy file", lambda: np.load(path, mmap_mode="r" if memory_map else None, allow_pickle=False)
     )
@@ -179,7 +184,9 @@ def _load_array(path: Path, *, memory_map: bool = False) -> npt.NDArray[Any]:
 
 
 def _parquet_columns(path: Path) -> dict[str, Any]:
-    table: pa.Table = _guard(path, "a Parquet file", lambda: pq.read_table(path))
+    import pyarrow.parquet as pq  # here, not above: arrays and folders are read without waiting for it
+
+    table = _guard(path, "a Parquet file", lambda: pq.read_table(path))
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
@@ -188,21 +195,23 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     extra = {"id": "ids", "label": "labels", "truth": "truth", "text": "texts"}
     raw: dict[str, Any] = {field: columns.pop(name).to_pylist() for name, field in extra.items() if name in columns}
     if "features" in columns:
-        rows = columns["features"].to_pylist()
-        lengths = {-1 if row is None else len(row) for row in rows}
-        if len(lengths) > 1 or -1 in lengths:
+        column = columns["features"].combine_chunks()
+        lengths = np.unique([-1 if row is None else row for row in column.value_lengths().to_pylist()])
+        if len(lengths) != 1 or lengths[0] < 1:
             raise InputError(f"{path}: every row of 'features' must be a list of the same length")
-        raw["features"] = np.array(rows, dtype=np.float32)
+        raw["features"] = _numbers(path, "features", column.flatten()).reshape(-1, lengths[0])
         return raw
-    numeric = {
-        name: column
-        for name, column in columns.items()
-        if pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-    }
+    numeric = {name: column for name, column in columns.items() if str(column.type) in NUMERIC_TYPES}
     if not numeric:
         raise InputError(f"{path}: a column 'features' or numeric columns are needed; found {', '.join(columns)}")
-    raw["features"] = np.column_stack([column.to_numpy() for column in numeric.values()]).astype(np.float32)
+    raw["features"] = np.column_stack([_numbers(path, name, column) for name, column in numeric.items()])
     return raw
+
+
+def _numbers(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
+    if column.null_count:
+        raise InputError(f"{path}: column {name!r} has missing values; features must be finite")
+    return np.asarray(column).astype(np.float32)
 
 
 def _csv_columns(path: Path, delimiter: str) -> dict[str, list[Any]]:
@@ -228,7 +237,7 @@ def _guard(path: Path, kind: str, load: Callable[[], Any]) -> Any:
         raise InputError(f"{path} is empty")
     try:
         return load()
-    except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, pa.ArrowException) as error:
+    except (ValueError, EOFError, OSError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
         if "allow_pickle" in str(error):
             raise InputError(
                 f"{path} holds pickled Python objects, which are never loaded: they could run any code; "

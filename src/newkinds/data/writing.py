@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from newkinds.data.feature_set import FeatureSet
 from newkinds.data.reading import RELEASED_FILES
@@ -50,10 +48,9 @@ def write_features(
     suffix = path.suffix.lower()
     if suffix == ".npz":
         with staged(path) as stage, stage.open("wb") as file:
-            np.savez(file, features=features, **_fields(collection))
+            np.savez(file, allow_pickle=False, features=features, **_fields(collection))
     elif suffix == ".parquet":
-        with staged(path) as stage:
-            pq.write_table(_table(features, collection), stage)
+        _write_parquet(path, features, collection)
     elif suffix == ".npy":
         with staged(path) as stage, stage.open("wb") as file:
             np.save(file, features)
@@ -64,7 +61,7 @@ def write_features(
 
 
 @contextmanager
-def staged(target: Path, *, folder: bool = False, replace: bool = True) -> Iterator[Path]:
+def staged(target: Path, *, folder: bool = False) -> Iterator[Path]:
     """Give a place beside `target` to write to, and put it in `target`'s place when the block has ended well.
 
     Whoever looks sees the old file or folder, or the new one whole, never a part. If the block fails, what was
@@ -81,8 +78,6 @@ def staged(target: Path, *, folder: bool = False, replace: bool = True) -> Itera
             stage.mkdir()
         yield stage
         if folder and target.exists():
-            if not replace:
-                raise InputError(f"{target} already exists")
             target.rename(workshop / "replaced")
         os.replace(stage, target)
     finally:
@@ -108,16 +103,18 @@ def _named(collection: FeatureSet, values: IntArray) -> npt.NDArray[Any]:
     return np.array(["" if v == UNLABELLED else collection.names[v] for v in values], dtype=np.str_)
 
 
-def _table(features: npt.NDArray[Any], collection: FeatureSet) -> pa.Table:
+def _write_parquet(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     if collection.images is not None:
         raise InputError("a Parquet feature set has no place for images; write an .npz")
-    kind = pa.float16() if features.dtype == np.float16 else pa.float32()
-    flat = pa.array(features.reshape(-1), type=kind)
-    columns = {"features": pa.FixedSizeListArray.from_arrays(flat, features.shape[1])}
+    columns = {"features": pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), features.shape[1])}
     names = {"ids": "id", "labels": "label", "truth": "truth", "texts": "text"}
     for field, values in _fields(collection).items():
         columns[names[field]] = pa.array(values.tolist())
-    return pa.table(columns)
+    with staged(path) as stage:
+        pq.write_table(pa.table(columns), stage)
 
 
 def _write_released(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:

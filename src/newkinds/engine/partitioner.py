@@ -13,6 +13,9 @@ FloatArray = npt.NDArray[np.float32]
 
 BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 28, "mps": 1 << 24}
 """Log-probabilities worked on at once: about a core's cache on a CPU, a gigabyte on a GPU."""
+LEAST_LOG_P = -60.0
+"""Log-probabilities are held above this: exp(-60) = 9e-27 counts nothing, but smaller ones, and their products with
+weights of a sample, would be denormal float32 numbers, on which a CPU is many times slower."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ class Partitioner:
         result = np.empty((len(features), len(weights)))
         for rows in blocks(len(features), len(weights), "cpu"):
             block = torch.from_numpy(features[rows].astype(np.float64))
-            result[rows] = log_probabilities(block, scaled, bias)[:, 0]
+            result[rows] = log_probabilities(block, scaled, bias)[0].T
         return result
 
 
@@ -69,10 +72,10 @@ def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tup
 
 
 def log_probabilities(features: Tensor, scaled: Tensor, bias: Tensor) -> Tensor:
-    """Log-softmax of the logits, (samples, runs, categories), for `scaled` and `bias` of `scale`."""
+    """Log-softmax of the logits, (runs, categories, samples), for `scaled` and `bias` of `scale`."""
     runs, categories, width = scaled.shape
-    logits = torch.addmm(bias.reshape(-1), features, scaled.reshape(-1, width).T)
-    return torch.log_softmax(logits.view(-1, runs, categories), dim=-1)
+    logits = torch.addmm(bias.reshape(-1, 1), scaled.reshape(-1, width), features.T)
+    return torch.log_softmax(logits.view(runs, categories, -1), dim=1).clamp_min_(LEAST_LOG_P)
 
 
 def blocks(n_samples: int, columns: int, device: str) -> list[slice]:

@@ -131,6 +131,7 @@ class _Batch:
         self.padding = padding.to(features)
         self.temperature = torch.tensor([run.temperature for run in runs]).to(features)
         self.euclidean = torch.tensor([float(run.geometry == "euclidean") for run in runs]).to(features)
+        self.any_euclidean = any(run.geometry == "euclidean" for run in runs)
 
         shared = np.full(n, -1, dtype=np.int64) if labels is None else labels
         own = [shared if run.labels is None else run.labels for run in runs]
@@ -141,7 +142,7 @@ class _Batch:
                     f"got {len(given)} labels up to {given.max(initial=-1)}"
                 )
         one_for_all = all(run.labels is None for run in runs)
-        stacked = np.stack(own[:1] if one_for_all else own, axis=1)  # (samples, 1 or runs)
+        stacked = np.stack(own[:1] if one_for_all else own)  # (1 or runs, samples)
         self.labels = torch.from_numpy(stacked).to(features.device)
         self.weights = RunWeights.stack(
             [
@@ -170,7 +171,7 @@ class _Batch:
         scaled, bias = scale(weights, temperature, euclidean)
         bias = bias + self.padding[group]
         term_weights = self.weights.select(group)
-        labels = self.labels if self.labels.shape[1] == 1 else self.labels[:, group]
+        labels = self.labels if len(self.labels) == 1 else self.labels[group]
         parts = blocks(len(self.features), columns, self.device)
         keep = len(self.features) * columns <= KEPT_ELEMENTS[self.device]
         kept: list[Tensor] = []
@@ -178,7 +179,7 @@ class _Batch:
         pi = torch.zeros_like(bias)
         for rows in parts:
             log_p = log_probabilities(self.features[rows], scaled, bias)
-            pi += marginal(log_p.exp(), labels[rows], term_weights)
+            pi += marginal(log_p.exp(), labels[:, rows], term_weights)
             if keep:
                 kept.append(log_p)
         log_pi = log_marginal(pi)
@@ -188,11 +189,13 @@ class _Batch:
         column_sums = torch.zeros_like(bias)
         for i, rows in enumerate(parts):
             log_p = kept[i] if keep else log_probabilities(self.features[rows], scaled, bias)
-            block_value, logit_gradient = value_and_gradient(log_p, log_pi, labels[rows], term_weights)
+            block_value, logit_gradient = value_and_gradient(log_p, log_pi, labels[:, rows], term_weights)
             value += block_value
-            gradient.addmm_(logit_gradient.view(-1, columns).T, self.features[rows])
-            column_sums += logit_gradient.sum(0)
+            gradient.addmm_(logit_gradient.view(columns, -1), self.features[rows])
+            if self.any_euclidean:
+                column_sums += logit_gradient.sum(-1)
         # Through the logits T w.z: T g'z. Through T (w.z - |w|^2 / 2): T (g'z - w sum_i g_i).
         gradient = gradient.view_as(weights)
-        gradient -= (euclidean[:, None] * column_sums)[:, :, None] * weights
+        if self.any_euclidean:
+            gradient -= (euclidean[:, None] * column_sums)[:, :, None] * weights
         return value, gradient * temperature[:, None, None]

@@ -15,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from newkinds.engine import Geometry, Partitioner
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.methods.n_categories import RULES, CategoryCount, search_n_categories
+from newkinds.methods.n_categories import RULES, CategoryCount, Rule, search_n_categories
 from newkinds.methods.problem import Problem, as_array, normalised, pose
 
 FLOATS = (np.float64, np.float32, np.float16)
+FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
+"""Fitted attributes (without the underscore) that make up a saved model."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
         wanted = self.n_categories
+        rule: Rule
         if not isinstance(wanted, str):
             return problem.check_n_categories(wanted), None
         if not problem.n_known:
@@ -177,23 +180,16 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         return hasattr(self, "weights_")
 
     def fitted_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """What prediction needs, as arrays; `restore` takes them back."""
+        """The fitted state as arrays; `restore` takes them back."""
         check_is_fitted(self)
-        return {
-            "weights": self.weights_,
-            "temperature": np.array([self.temperature_]),
-            "categories": self.categories_,
-            "known_categories": self.known_categories_,
-        }
+        return {name: np.asarray(getattr(self, f"{name}_")) for name in FITTED_ARRAYS}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        """Make this estimator ready to predict from `fitted_arrays` (everything but the training labels)."""
-        expected = {"weights", "temperature", "categories", "known_categories"}
-        if missing := expected - arrays.keys():
-            raise InputError(f"the saved model lacks {', '.join(sorted(missing))}")
-        self.weights_ = arrays["weights"]
-        self.temperature_ = float(arrays["temperature"][0])
-        self.categories_ = arrays["categories"]
-        self.known_categories_ = arrays["known_categories"]
+        """Make this estimator fitted by what `fitted_arrays` gave."""
+        if missing := [name for name in FITTED_ARRAYS if name not in arrays]:
+            raise InputError(f"the saved model lacks {', '.join(missing)}")
+        for name in FITTED_ARRAYS:
+            setattr(self, f"{name}_", arrays[name])
+        self.temperature_ = float(self.temperature_)
         self.n_categories_, self.n_features_in_ = self.weights_.shape
         return self

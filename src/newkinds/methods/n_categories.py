@@ -181,7 +181,7 @@ def _by_selection_objective(problem: Problem, k: int, n_init: int, rng: np.rando
     run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))
     partitioner = optimise(problem.features, [run], max_iter=SEARCH_EPOCHS, stage=stage).partitioners[0]
     labelled = problem.features.cpu().numpy()[problem.labelled]
-    return partitioner.log_probabilities(labelled).argmax(axis=1)
+    return np.asarray(partitioner.log_probabilities(labelled).argmax(axis=1))
 
 
 def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> float:

@@ -98,7 +98,7 @@ def normalised(features: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
     array([[0.6, 0.8]])
     """
     kind = np.float64 if features.dtype == np.float64 else np.float32
-    values = features.astype(kind)
+    values: npt.NDArray[Any] = features.astype(kind)
     largest = np.abs(values).max(axis=1, keepdims=True)
     if (zero := np.flatnonzero(largest == 0)).size:
         raise InputError(

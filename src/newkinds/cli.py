@@ -1,0 +1,329 @@
+"""The command line: arguments in, calls to the package, nothing else.
+
+Exit codes: 0 all went well; 2 input or options that cannot be used; 130 interrupted.
+"""
+
+import functools
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from newkinds import __version__
+from newkinds.errors import InputError
+
+if TYPE_CHECKING:
+    from newkinds.data import FeatureSet
+    from newkinds.methods import CategoryDiscoverer
+
+# PyTorch and the rest are imported inside the commands, so that --help answers at once.
+
+BAD_INPUT, INTERRUPTED = 2, 130
+DEMO_FOLDER = Path("newkinds-demo")
+PREDICTED_ROWS = 1 << 14
+
+app = typer.Typer(
+    name="newkinds",
+    help="Finds the kinds in a collection: the ones you know and the ones you don't.",
+    epilog="Start with: newkinds demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class Method(StrEnum):
+    pim = "pim"
+    rim = "rim"
+    tim = "tim"
+    sskm = "sskm"
+    kmeans = "kmeans"
+
+
+class RecipeName(StrEnum):
+    newkinds = "newkinds"
+    paper = "paper"
+    release = "release"
+
+
+class SearchRule(StrEnum):
+    max_acc_pim = "max-acc-pim"
+    max_acc_kmeans = "max-acc-kmeans"
+
+
+class OutputFormat(StrEnum):
+    csv = "csv"
+    jsonl = "jsonl"
+    parquet = "parquet"
+
+
+Source = Annotated[
+    Path,
+    typer.Argument(help="Features: a folder with all_feats.npy …, or an .npz, .npy or .parquet file."),
+]
+RunFolder = Annotated[Path, typer.Argument(help="A folder made by `newkinds discover`.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        help="Labels, one a sample or with an id column (.npy, .txt, .csv, .tsv, .parquet); blank, -1: unlabelled."
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and results asked for.")]
+Force = Annotated[bool, typer.Option(help="Replace an earlier run at the same place.")]
+
+
+def guarded(command: Callable[..., None]) -> Callable[..., None]:
+    """Bad input and interruption end a command with a line and an exit code, never with a traceback."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except KeyboardInterrupt:
+            typer.secho("Interrupted; nothing was written.", fg="red", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # whoever read our output has closed it, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except (InputError, ValueError, OSError) as error:
+            typer.secho(f"Error: {error}", fg="red", err=True)
+            raise typer.Exit(BAD_INPUT) from None
+
+    return run
+
+
+def version(value: bool) -> None:
+    if value:
+        typer.echo(f"newkinds {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    _: Annotated[
+        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Finds the kinds in a collection: the ones you know and the ones you don't."""
+
+
+@app.command()
+@guarded
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to put the run folder.")] = DEMO_FOLDER,
+    seed: Seed = 0,
+    device: DeviceName = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Handwritten digits, of which only 0 to 4 are known: find 5 to 9."""
+    from newkinds.data import digits
+    from newkinds.methods import PIM
+
+    collection = digits(seed)
+    if not quiet:
+        typer.echo(
+            f"{len(collection):,} images of handwritten digits. {collection.n_labelled} zeros to fours carry a "
+            "label, nothing else does.\nLooking for 10 categories: the 5 known ones and 5 that nobody named."
+        )
+    model = PIM(n_categories=10, device=device, random_state=seed)
+    _discover(collection, model, "handwritten digits", out, force=True, quiet=quiet)
+
+
+@app.command()
+@guarded
+def discover(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder to make.")],
+    labels: Labels = None,
+    truth: Annotated[Path | None, typer.Option(help="True labels, only for scoring All / Old / New.")] = None,
+    n_categories: Annotated[
+        str, typer.Option(help="Known and new together: a number, auto, max-acc-pim or max-acc-kmeans.")
+    ] = "auto",
+    method: Annotated[Method, typer.Option(help="How to partition.")] = Method.pim,
+    recipe: Annotated[RecipeName, typer.Option(help="PIM's settings: ours, the paper's, the release's.")] = (
+        RecipeName.newkinds
+    ),
+    lam: Annotated[
+        str | None, typer.Option(help="Weight of confidence: a number, or auto or labelled (PIM).")
+    ] = None,
+    temperature: Annotated[float | None, typer.Option(help="Scale of the logits.")] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Start: sskm, sskm++, ssrandom, or an .npy file of prototypes.")
+    ] = None,
+    n_init: Annotated[int | None, typer.Option(help="Restarts of k-means.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Epochs of one training.")] = None,
+    seed: Seed = 0,
+    device: DeviceName = "auto",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Classify the known, discover the new, and write a run folder with a report."""
+    from newkinds.data import read_features
+    from newkinds.methods import METHODS
+
+    given = {
+        "n_categories": number_or_name(n_categories, int),
+        "recipe": recipe.value if method is Method.pim else None,
+        "lam": None if lam is None else number_or_name(lam, float),
+        "temperature": temperature,
+        "init": None if init is None else start(init),
+        "n_init": n_init,
+        "max_iter": max_iter,
+        "random_state": seed,
+        "device": device,
+    }
+    parameters = {name: value for name, value in given.items() if value is not None}
+    accepted = METHODS[method.value]().get_params()
+    if foreign := [name for name in parameters if name not in accepted]:
+        raise InputError(f"the method {method.value} has no option {', '.join(foreign)}")
+    model = METHODS[method.value](**parameters)
+    _discover(read_features(source, labels=labels, truth=truth), model, source.name, out, force=force, quiet=quiet)
+
+
+def _discover(
+    collection: "FeatureSet", model: "CategoryDiscoverer", name: str, out: Path, *, force: bool, quiet: bool
+) -> None:
+    from rich.console import Console
+
+    from newkinds.data import staged
+    from newkinds.report import write_report
+    from newkinds.runs import check_target, discover, read_run, save_run
+    from newkinds.terminal import progress_bars, show_run
+
+    check_target(out, force)
+    with staged(out, folder=True) as folder:
+        with progress_bars(Console(stderr=True), quiet):
+            found = discover(collection, model)
+        save_run(found, folder, name)
+        write_report(folder)
+    if not quiet:
+        show_run(Console(), read_run(out))
+        typer.echo(f"\nResults are in {out}; open {out / 'report.html'} to look at them.")
+
+
+@app.command()
+@guarded
+def predict(
+    run: RunFolder,
+    source: Annotated[
+        str, typer.Argument(help="Features of new samples (as for discover), or - for lines on standard input.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File to write; standard output if not given.")
+    ] = (None),
+    form: Annotated[OutputFormat | None, typer.Option("--format", help="By default the ending of --out.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Give new samples a category, a confidence and a novelty, with the model of a run.
+
+    From standard input, samples are read and answered line by line: {"id": …, "features": […]}, a list, or
+    numbers separated by commas.
+    """
+    from rich.console import Console
+
+    from newkinds.data import read_features, read_stream
+    from newkinds.predictions import format_of, predict_table, table_writer
+    from newkinds.runs import load
+    from newkinds.runtime import report_progress
+    from newkinds.terminal import progress_bars
+
+    model = load(run)
+    with table_writer(out, format_of(out, form)) as write:
+        if source == "-":
+            for ids, features in read_stream(sys.stdin.buffer, model.n_features_in_):
+                write(predict_table(model, model.category_names_, ids, features))
+            return
+        collection = read_features(source)
+        ids = collection.sample_ids()
+        with progress_bars(Console(stderr=True), quiet):
+            for first in range(0, len(collection), PREDICTED_ROWS):
+                rows = slice(first, first + PREDICTED_ROWS)
+                write(predict_table(model, model.category_names_, ids[rows], collection.features[rows]))
+                report_progress("predicting", min(rows.stop, len(collection)), len(collection))
+
+
+@app.command()
+@guarded
+def estimate(
+    source: Source,
+    labels: Labels = None,
+    method: Annotated[SearchRule, typer.Option(help="What to cluster by.")] = SearchRule.max_acc_pim,
+    bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
+    seed: Seed = 0,
+    device: DeviceName = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate how many categories there are, known and new."""
+    from dataclasses import asdict
+    from json import dumps
+
+    from rich.console import Console
+
+    from newkinds.data import read_features
+    from newkinds.methods import estimate_n_categories
+    from newkinds.terminal import progress_bars, show_estimate
+
+    collection = read_features(source, labels=labels)
+    began = time.perf_counter()
+    with progress_bars(Console(stderr=True), quiet):
+        found = estimate_n_categories(
+            collection.features, collection.labels, method.value, bounds, device=device, random_state=seed
+        )
+    if json:
+        typer.echo(dumps({**asdict(found), "seconds": round(time.perf_counter() - began, 3)}))
+    elif quiet:
+        typer.echo(found.n_categories)
+    else:
+        show_estimate(Console(), found, collection.n_known)
+
+
+@app.command()
+@guarded
+def show(run: RunFolder) -> None:
+    """A summary of a run: categories, sizes, how λ and their number were chosen, warnings."""
+    from rich.console import Console
+
+    from newkinds.runs import read_run
+    from newkinds.terminal import show_run
+
+    show_run(Console(), read_run(run))
+
+
+def number_or_name(text: str, kind: type[int] | type[float]) -> int | float | str:
+    """An option that takes a number or the name of a rule; the estimator checks the name."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def start(text: str) -> Any:
+    """The --init option: a name, or prototypes from an .npy file."""
+    if not text.endswith(".npy"):
+        return text
+    from newkinds.data import read_array
+
+    return read_array(Path(text))
+
+
+def main() -> None:
+    """Entry point of the `newkinds` command."""
+
+    def terminate(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, terminate)  # so that a killed run clears up after itself
+    app()
+
+
+if __name__ == "__main__":
+    main()

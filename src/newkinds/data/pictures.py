@@ -1,0 +1,33 @@
+"""Small pictures of samples as PNG, without an imaging library."""
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.errors import InputError
+
+
+def png(image: npt.NDArray[Any]) -> bytes:
+    """A greyscale (height, width) or colour (height, width, 3) uint8 image as the bytes of a PNG file.
+
+    Examples
+    --------
+    >>> png(np.zeros((8, 8), dtype=np.uint8))[:4]
+    b'\\x89PNG'
+    """
+    if image.dtype != np.uint8 or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)):
+        raise InputError(f"an image must be uint8, height × width (× 3); got {image.dtype} of shape {image.shape}")
+    height, width = image.shape[:2]
+    colour_type = 0 if image.ndim == 2 else 2
+    rows = image.reshape(height, -1)
+    scanlines = np.concatenate([np.zeros((height, 1), dtype=np.uint8), rows], axis=1)  # filter type 0 a row
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, colour_type, 0, 0, 0)
+    pixels = zlib.compress(scanlines.tobytes(), 6)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")

@@ -1,0 +1,297 @@
+"""The run folder: what a discovery leaves on disk, and the way back from it to a fitted model.
+
+A folder holds `run.json` (everything chosen, measured and warned of), `model.safetensors`, `features.npy`
+(unit length, float16), `predictions.parquet` and `.csv`, and `report.html`. Nothing in it is pickled, and
+everything downstream (report, `show`, `predict`, `load`) reads this folder only.
+"""
+
+import hashlib
+import json
+import platform
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from newkinds import __version__
+from newkinds.data import FeatureSet
+from newkinds.data.pictures import png
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED
+from newkinds.methods import METHODS, CategoryDiscoverer
+from newkinds.methods.problem import normalised
+from newkinds.metrics import Accuracy, accuracy
+from newkinds.predictions import predictions_table
+
+SCHEMA_VERSION = 1
+MODEL_FILE, FEATURES_FILE, RUN_FILE = "model.safetensors", "features.npy", "run.json"
+PREDICTIONS = "predictions"
+CURVE_POINTS = 200
+"""Points kept of a training curve."""
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """A collection and the model that was fitted to it."""
+
+    collection: FeatureSet
+    model: CategoryDiscoverer
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Name of every category: given ones for the known, new-1, new-2, … for the discovered."""
+        n_known = len(self.model.known_categories_)
+        known = {int(i): self.collection.name_of(int(i)) for i in self.model.known_categories_}
+        taken = set(known.values())
+        prefix = "new" if not any(name.startswith("new-") for name in taken) else "discovered"
+        new = {int(i): f"{prefix}-{j}" for j, i in enumerate(self.model.categories_[n_known:], start=1)}
+        return known | new
+
+    def score(self) -> Accuracy | None:
+        """All / Old / New accuracy of the unlabelled samples whose truth is known; None without any."""
+        if self.collection.truth is None:
+            return None
+        scored = (self.collection.labels == UNLABELLED) & (self.collection.truth != UNLABELLED)
+        if not scored.any():
+            return None
+        return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
+
+
+def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
+    """Fit a method to a collection of which a part, but not all, is labelled.
+
+    Examples
+    --------
+    >>> from newkinds import PIM
+    >>> from newkinds.data import digits
+    >>> found = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> found.names[9]
+    'new-5'
+    """
+    if collection.n_labelled == 0:
+        raise InputError(
+            "no sample is labelled: there is nothing known to start from; give labels for some samples (--labels)"
+        )
+    if collection.n_labelled == len(collection):
+        raise InputError("every sample is labelled: there is nothing to discover; leave out the labels of some")
+    began = time.perf_counter()
+    model.fit(collection.features, collection.labels)
+    return Discovery(collection, model, {"fit": time.perf_counter() - began})
+
+
+def save_run(discovery: Discovery, folder: Path, source: str) -> None:
+    """Write everything but the report into an existing folder; see the module's description."""
+    began = time.perf_counter()
+    collection, model, names = discovery.collection, discovery.model, discovery.names
+    features = normalised(np.asarray(collection.features))
+    probabilities = model.predict_proba(features)
+    columns = np.searchsorted(model.categories_, model.labels_)
+    table = predictions_table(model, names, collection.sample_ids(), columns, probabilities)
+    table = table.append_column("given", pa.array(collection.labels != UNLABELLED))
+    if collection.truth is not None:
+        truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth]
+        table = table.append_column("truth", pa.array(truth, type=pa.string()))
+    if collection.texts is not None:
+        table = table.append_column("text", pa.array(collection.texts, type=pa.string()))
+    pa_csv.write_csv(table, folder / f"{PREDICTIONS}.csv")
+    if collection.images is not None:
+        thumbnails = pa.array([png(image) for image in collection.images], type=pa.binary())
+        table = table.append_column("thumbnail", thumbnails)
+    pq.write_table(table, folder / f"{PREDICTIONS}.parquet")
+    np.save(folder / FEATURES_FILE, features.astype(np.float16))
+    save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
+    seconds = {**discovery.seconds, "write": time.perf_counter() - began}
+    record = _record(discovery, source, folder, seconds)
+    lines = (f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
+    (folder / RUN_FILE).write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+
+
+def _record(discovery: Discovery, source: str, folder: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    collection, model, names = discovery.collection, discovery.model, discovery.names
+    sizes = {int(c): int((model.labels_ == c).sum()) for c in model.categories_}
+    labelled = {int(c): int((collection.labels == c).sum()) for c in model.categories_}
+    known = set(model.known_categories_.tolist())
+    search = model.n_categories_search_
+    lam_curve = getattr(model, "lam_curve_", None)
+    objective = getattr(model, "objective_curve_", None)
+    score = discovery.score()
+    method = next(name for name, kind in METHODS.items() if type(model) is kind)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "source": {
+            "name": source,
+            "samples": len(collection),
+            "features": collection.features.shape[1],
+            "labelled": collection.n_labelled,
+        },
+        "encoder": None,
+        "preprocessing": {"normalise": "l2"},
+        "features": {"file": FEATURES_FILE, "dtype": "float16", "sha256": _sha256(folder / FEATURES_FILE)},
+        "method": method,
+        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
+        "chosen": {
+            "lam": getattr(model, "lam_", None),
+            "temperature": model.temperature_,
+            "n_categories": model.n_categories_,
+            "n_categories_rule": None if search is None else search.method,
+            "n_categories_bounds": None if search is None else list(search.bounds),
+        },
+        "curves": {
+            "lam": None if lam_curve is None else [[x, score] for x, score in lam_curve.items()],
+            "n_categories": None if search is None else [[k, score] for k, score in search.curve.items()],
+            "objective": None if objective is None else _thinned(objective),
+        },
+        "categories": [
+            {
+                "id": int(c),
+                "name": names[int(c)],
+                "kind": "known" if int(c) in known else "new",
+                "size": sizes[int(c)],
+                "labelled": labelled[int(c)],
+            }
+            for c in model.categories_
+        ],
+        "score": None
+        if score is None
+        else {"protocol": "v2", **{name: _number(getattr(score, name)) for name in ("all", "old", "new")}},
+        "stopped": model.stopped_,
+        "n_iter": model.n_iter_,
+        "warnings": _warnings(model, names, sizes),
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "versions": {
+            "newkinds": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "torch")},
+        },
+    }
+
+
+def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int, int]) -> list[str]:
+    """What a user should know before trusting the result."""
+    found = []
+    curve = getattr(model, "lam_curve_", None)
+    if curve is not None and model.lam_ in (min(curve), max(curve)):
+        found.append(
+            f"λ = {model.lam_:.3g} is at the edge of the range that was tried "
+            f"({min(curve):.3g} to {max(curve):.3g}): the best value may lie beyond"
+        )
+    search = model.n_categories_search_
+    if search is not None and search.at_bound:
+        found.append(
+            f"the estimated number of categories, {search.n_categories}, is at the bound of its search "
+            f"({search.bounds[0]} to {search.bounds[1]}): the true one may lie beyond"
+        )
+    for size, what in ((0, "empty"), (1, "of a single sample")):
+        members = [names[c] for c, n in sizes.items() if n == size]
+        if members:
+            shown = ", ".join(members[:5]) + (", …" if len(members) > 5 else "")
+            some = "category is" if len(members) == 1 else "categories are"
+            found.append(f"{len(members)} {some} {what}: {shown}")
+    return found
+
+
+def check_target(folder: Path, force: bool) -> None:
+    """Refuse a place for a run folder where something is, except an earlier run that may be replaced."""
+    if not folder.exists() and not folder.is_symlink():
+        return
+    if not (folder / RUN_FILE).is_file():
+        raise InputError(f"{folder} already exists and is not a run folder; choose another place")
+    if not force:
+        raise InputError(f"{folder} already holds a run; choose another place, or replace it with --force")
+
+
+def read_run(run: str | Path) -> dict[str, Any]:
+    """`run.json` of a run folder, checked."""
+    folder = Path(run)
+    path = folder / RUN_FILE
+    if not path.is_file():
+        raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
+    try:
+        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    if not isinstance(record, dict) or record.get("schema_version") != SCHEMA_VERSION:
+        found = record.get("schema_version") if isinstance(record, dict) else None
+        raise InputError(
+            f"{path} has schema version {found}; newkinds {__version__} reads version {SCHEMA_VERSION}"
+        )
+    return record
+
+
+def read_predictions(run: str | Path) -> pa.Table:
+    """`predictions.parquet` of a run folder."""
+    path = Path(run) / f"{PREDICTIONS}.parquet"
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+
+
+def load(run: str | Path) -> CategoryDiscoverer:
+    """The fitted model of a run folder, ready to predict.
+
+    Its `category_names_` maps every id in `categories_` to a name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from newkinds import PIM
+    >>> from newkinds.data import digits
+    >>> found = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_run(found, Path(folder), "digits")
+    ...     model = load(folder)
+    >>> bool((model.predict(digits().features) == found.model.predict(digits().features)).all())
+    True
+    """
+    record = read_run(run)
+    path = Path(run) / MODEL_FILE
+    if record["method"] not in METHODS:
+        raise InputError(f"{run} was made by the method {record['method']!r}, which this version does not have")
+    try:
+        arrays = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    model = METHODS[record["method"]](**record["parameters"]).restore(arrays)
+    model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
+    model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
+    if record["chosen"]["lam"] is not None:
+        curve = record["curves"]["lam"]
+        model.lam_ = record["chosen"]["lam"]
+        model.lam_curve_ = None if curve is None else dict(map(tuple, curve))
+    return model
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as JSON can hold it: arrays as lists; a generator, whose state is gone, as null."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, str | int | float | None):
+        return value
+    return list(value) if isinstance(value, list | tuple) else None
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else value
+
+
+def _thinned(values: npt.NDArray[np.float32]) -> list[list[float]]:
+    epochs = np.unique(np.linspace(0, len(values) - 1, CURVE_POINTS).astype(int))
+    return [[int(e) + 1, float(values[e])] for e in epochs]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,125 @@
+"""What the command line shows: progress, and a run folder as a readable summary."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from newkinds.methods.n_categories import CategoryCount
+from newkinds.runtime import listening
+
+BAR_WIDTH = 30
+SHOWN_CATEGORIES = 40
+"""Categories listed before the rest is summed up."""
+
+
+@contextmanager
+def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
+    """Show the progress of whatever runs inside the block, one bar a stage, on a terminal only."""
+    if quiet or not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(BAR_WIDTH), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def listen(stage: str, done: int, total: int) -> None:
+            if stage not in tasks:
+                for earlier in tasks.values():
+                    if progress.tasks[earlier].finished:
+                        progress.update(earlier, visible=False)
+                tasks[stage] = progress.add_task(escape(stage), total=total)
+            progress.update(tasks[stage], completed=done, total=total)
+
+        with listening(listen):
+            yield
+
+
+def show_run(console: Console, record: dict[str, Any]) -> None:
+    """A run's summary: what was chosen and how, the categories, and what to be wary of."""
+    source, chosen, categories = record["source"], record["chosen"], record["categories"]
+    new = [category for category in categories if category["kind"] == "new"]
+    console.print(
+        f"[bold]{escape(source['name'])}[/bold]: {source['samples']:,} samples, {source['labelled']:,} labelled; "
+        f"{len(categories) - len(new)} known categories, [yellow]{len(new)} new[/yellow]"
+    )
+    lam = "" if chosen["lam"] is None else f"λ {chosen['lam']:.3g}, "
+    console.print(
+        f"{record['method'].upper()}, {lam}temperature {chosen['temperature']:g}, fitted in "
+        f"{record['seconds'].get('fit', 0):.1f} s by newkinds {record['versions']['newkinds']}",
+        style="dim",
+    )
+    if record["score"] is not None:
+        shares = [record["score"][part] for part in ("all", "old", "new")]
+        shown = " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
+        console.print(f"Accuracy All / Old / New ({record['score']['protocol']}): [bold]{shown}[/bold]")
+    curves = record["curves"]
+    if curves["lam"]:
+        _show_curve(console, "λ", curves["lam"], chosen["lam"])
+    if curves["n_categories"]:
+        _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
+    console.print(_category_table(categories))
+    for warning in record["warnings"]:
+        console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
+
+
+def show_estimate(console: Console, found: CategoryCount, n_known: int) -> None:
+    """An estimated number of categories and the curve behind it."""
+    console.print(
+        f"[bold]{found.n_categories}[/bold] categories, {n_known} known and "
+        f"[yellow]{found.n_categories - n_known} new[/yellow] ({found.method}, searched {found.bounds[0]} to "
+        f"{found.bounds[1]})"
+    )
+    _show_curve(console, "categories", list(found.curve.items()), found.n_categories)
+    if found.at_bound:
+        console.print("[yellow]Warning:[/yellow] the estimate is at the bound of its search; give wider --bounds")
+
+
+def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
+    """A bar for each value that was tried; the scale starts a little below the lowest score."""
+    table = Table(box=None, padding=(0, 1), show_edge=False)
+    table.add_column(what, justify="right", style="dim")
+    table.add_column("score", justify="right")
+    table.add_column("")
+    scores = [score for _, score in curve]
+    low, high = min(scores), max(scores)
+    floor = low - 0.25 * (high - low)
+    for value, score in curve:
+        share = 1.0 if high == low else (score - floor) / (high - floor)
+        here = abs(value - chosen) < 1e-9
+        bar = "█" * max(1, round(BAR_WIDTH * share))
+        table.add_row(
+            f"{value:.3g}" if isinstance(value, float) else str(value),
+            f"{score:.3f}",
+            f"[yellow]{bar} chosen[/yellow]" if here else f"[dim]{bar}[/dim]",
+        )
+    console.print(table)
+
+
+def _category_table(categories: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, padding=(0, 1), show_edge=False)
+    table.add_column("id", justify="right", style="dim")
+    table.add_column("category")
+    table.add_column("samples", justify="right")
+    table.add_column("labelled", justify="right", style="dim")
+    table.add_column("")
+    largest = max((category["size"] for category in categories), default=1) or 1
+    for category in categories[:SHOWN_CATEGORIES]:
+        colour = "yellow" if category["kind"] == "new" else "blue"
+        bar = "█" * round(BAR_WIDTH * category["size"] / largest)
+        mark = " [yellow]new[/yellow]" if category["kind"] == "new" else ""
+        table.add_row(
+            str(category["id"]),
+            escape(category["name"]) + mark,
+            f"{category['size']:,}",
+            f"{category['labelled']:,}",
+            f"[{colour}]{bar}[/{colour}]",
+        )
+    rest = categories[SHOWN_CATEGORIES:]
+    if rest:
+        table.add_row("", f"… {len(rest)} more", f"{sum(category['size'] for category in rest):,}", "", "")
+    return table
