@@ -109,8 +109,8 @@ def accuracy(
 
     Examples
     --------
-    >>> print(accuracy(truth=[0, 0, 1, 2, 2, 2], predicted=[0, 0, 5, 5, 5, 4], known=[0, 1]))
-    66.7 / 66.7 / 66.7
+    >>> print(accuracy(truth=[0, 0, 1, 2, 2, 2, 2], predicted=[0, 0, 5, 5, 5, 5, 4], known=[0, 1]))
+    71.4 / 66.7 / 75.0
     """
     if protocol not in PROTOCOLS:
         raise InputError(f"protocol must be one of {', '.join(PROTOCOLS)}; got {protocol!r}")

@@ -55,8 +55,8 @@ class Objective:
 
     Examples
     --------
-    >>> Objective(lam=0.3).weights(n_labelled=2, n_unlabelled=6).entropy
-    (0.0, 0.05)
+    >>> Objective(lam=0.5).weights(n_labelled=2, n_unlabelled=4).entropy
+    (0.0, 0.125)
     """
 
     marginal: Subset = "all"

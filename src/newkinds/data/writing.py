@@ -47,8 +47,9 @@ def write_features(
         raise InputError(f"the features do not fit {dtype} (largest {np.abs(collection.features).max():.3g})")
     suffix = path.suffix.lower()
     if suffix == ".npz":
+        arrays: dict[str, Any] = {"features": features, **_fields(collection)}
         with staged(path) as stage, stage.open("wb") as file:
-            np.savez(file, allow_pickle=False, features=features, **_fields(collection))
+            np.savez(file, **arrays)
     elif suffix == ".parquet":
         _write_parquet(path, features, collection)
     elif suffix == ".npy":

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -45,7 +45,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     labels_ : ndarray of shape (samples,)
         Category of every sample; given labels are kept.
     categories_ : ndarray of shape (n_categories_,)
-        Ids: known ones first, as given; discovered ones are max(known) + 1, …, largest category first.
+        Ids: known ones first, as given; discovered ones are max(known) + 1, …, largest category first (of equal
+        ones, that of the earlier sample).
         Categories that no training sample fell into come last and stay available to `predict`.
     known_categories_ : ndarray
         The ids that had labels.
@@ -117,8 +118,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             rule = "silhouette"
         elif problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
+        elif wanted == "auto":
+            rule = "max-acc-pim"
         else:
-            rule = "max-acc-pim" if wanted == "auto" else wanted
+            rule = cast(Rule, wanted)
         search = search_n_categories(problem, rule, n_init=self._search_restarts())
         return search.n_categories, search
 
@@ -130,7 +133,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         n_known, n_categories = problem.n_known, len(outcome.partitioner.weights)
         columns = np.where(problem.labelled, problem.columns, outcome.columns)
         sizes = np.bincount(columns, minlength=n_categories)
-        novel = n_known + np.argsort(-sizes[n_known:], kind="stable")
+        first = np.full(n_categories, len(columns))
+        np.minimum.at(first, columns, np.arange(len(columns)))
+        novel = n_known + np.lexsort((first[n_known:], -sizes[n_known:]))
         order = np.concatenate([np.arange(n_known), novel])
         first_new = problem.known[-1] + 1 if n_known else 0
         ids = np.concatenate([problem.known, first_new + np.arange(n_categories - n_known)])
@@ -190,6 +195,6 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise InputError(f"the saved model lacks {', '.join(missing)}")
         for name in FITTED_ARRAYS:
             setattr(self, f"{name}_", arrays[name])
-        self.temperature_ = float(self.temperature_)
+        self.temperature_ = float(arrays["temperature"].item())
         self.n_categories_, self.n_features_in_ = self.weights_.shape
         return self

@@ -117,8 +117,8 @@ def search_n_categories(
             report_progress("estimating the number of categories", k - lower + 1, upper - lower + 1)
     else:
         cluster = _by_kmeans if method == "max-acc-kmeans" else _by_selection_objective
-        lower, upper = bounds or (problem.n_known, min(MOST_CATEGORIES, n // 2, problem.most_categories))
-        lower, upper = _check_bounds(problem, lower, max(lower, upper))
+        most = max(problem.n_known, min(MOST_CATEGORIES, n // 2, problem.most_categories))
+        lower, upper = _check_bounds(problem, *(bounds or (problem.n_known, most)))
 
         def score(k: int) -> float:
             # The same seed for every K: the curve does not depend on the order in which Brent visits them.
@@ -131,6 +131,9 @@ def search_n_categories(
 
 def maximise_over_integers(score: Callable[[int], float], lower: int, upper: int) -> dict[int, float]:
     """Brent's bounded search for the maximum over integers, each tried once.
+
+    Between integers the score is flat, where Brent's parabolas may stop a step or two early (and never at a bound):
+    from the best integer it found, the search goes on to its neighbours while they are better.
 
     Returns
     -------
@@ -158,6 +161,13 @@ def maximise_over_integers(score: Callable[[int], float], lower: int, upper: int
         loss(lower)
     else:
         minimize_scalar(loss, bounds=(lower, upper), method="bounded")
+        settled = False
+        while not settled:
+            best = max(tried, key=lambda k: tried[k])
+            for neighbour in (best - 1, best + 1):
+                if lower <= neighbour <= upper:
+                    loss(neighbour)
+            settled = tried[best] == max(tried.values())
     report_progress("estimating the number of categories", expected, expected)
     return tried
 

@@ -5,6 +5,8 @@ from html import escape
 
 WIDTH, HEIGHT = 460, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 40
+LEAST_PERCENT = 5.0
+"""Least height of an axis in percent, so that small changes look small."""
 
 
 def line_chart(
@@ -28,7 +30,7 @@ def line_chart(
     curve = sorted((float(x), 100 * float(y) if percent else float(y)) for x, y in points)
     xs, ys = [x for x, _ in curve], [y for _, y in curve]
     low_x, high_x = _range(xs)
-    low_y, high_y = _range(ys)
+    low_y, high_y = _range(ys, least=LEAST_PERCENT if percent else 0.0)
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = LEFT + (x - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)
@@ -64,9 +66,12 @@ def line_chart(
     return "".join(parts)
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
+def _range(values: Sequence[float], least: float = 0.0) -> tuple[float, float]:
+    """From the lowest to the highest value, widened about the middle to `least` (or to 1 where all are equal)."""
     low, high = min(values), max(values)
-    return (low - 0.5, high + 0.5) if low == high else (low, high)
+    wanted = max(least, high - low) or 1.0
+    missing = (wanted - (high - low)) / 2
+    return low - missing, high + missing
 
 
 def _ticks(low: float, high: float) -> list[float]:

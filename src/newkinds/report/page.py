@@ -25,6 +25,7 @@ STYLE = """
 body { margin: 0 auto; max-width: 1080px; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
        font: 16px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .8rem; }
+a { color: inherit; }
 .dim { color: var(--dim); } .facts { display: flex; flex-wrap: wrap; gap: .75rem; margin-top: 1.2rem; }
 .fact { background: var(--card); border-radius: 8px; padding: .7rem 1rem; min-width: 7rem; }
 .fact b { display: block; font-size: 1.35rem; } .fact span { color: var(--dim); font-size: .85rem; }
@@ -94,8 +95,9 @@ def _summary(record: dict[str, Any]) -> str:
         shown = " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
         facts.append((shown, f"accuracy All / Old / New ({record['score']['protocol']})"))
     cells = "".join(f'<div class="fact"><b>{value}</b><span>{label}</span></div>' for value, label in facts)
+    when = record["created"][:16].replace("T", " ")
     made = (
-        f"{record['method'].upper()} · newkinds {record['versions']['newkinds']} · {record['created'][:16]} UTC · "
+        f"{record['method'].upper()} · newkinds {record['versions']['newkinds']} · {when} UTC · "
         f"fitted in {record['seconds'].get('fit', 0):.1f} s"
     )
     return f'<div class="dim">{escape(made)}</div><div class="facts">{cells}</div>'
@@ -115,7 +117,7 @@ def _charts(record: dict[str, Any]) -> str:
             curves["lam"], x_label="λ", y_label="labelled accuracy (%)", marked=chosen["lam"], percent=True
         )
         figures.append(
-            (chart, "How λ was chosen: accuracy on the labelled samples of a model that has not seen them")
+            (chart, "How λ was chosen: accuracy on the labelled samples of a model trained without labels")
         )
     if curves["n_categories"]:
         score, share = (

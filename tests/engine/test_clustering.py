@@ -1,0 +1,148 @@
+"""k-means and its semi-supervised form: against scikit-learn, and in the corners."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.cluster import KMeans as SklearnKMeans
+
+from newkinds import InputError
+from newkinds.data import digits
+from newkinds.engine import kmeans, seed_centroids
+from newkinds.engine.clustering import category_sums
+
+
+@pytest.fixture(scope="module")
+def features() -> torch.Tensor:
+    return torch.nn.functional.normalize(torch.from_numpy(digits().features), dim=1)
+
+
+def state(seed: int = 0) -> np.random.RandomState:
+    return np.random.RandomState(seed)
+
+
+def test_as_good_as_scikit_learn(features: torch.Tensor) -> None:
+    theirs = SklearnKMeans(10, n_init=10, random_state=0).fit(features.numpy())
+    ours = kmeans(features, 10, n_init=10, rng=state())
+    assert ours.inertia == pytest.approx(theirs.inertia_, rel=2e-3)
+    assert ours.converged
+
+
+def test_the_result_is_a_fixed_point(features: torch.Tensor) -> None:
+    result = kmeans(features, 10, n_init=2, rng=state())
+    squares = ((features.numpy()[:, None] - result.centroids[None]) ** 2).sum(-1)
+    assert np.array_equal(squares.argmin(axis=1), result.columns)
+    assert result.inertia == pytest.approx(squares.min(axis=1).sum(), rel=1e-4)
+    for k in range(10):
+        mean = features.numpy()[result.columns == k].mean(axis=0)
+        np.testing.assert_allclose(mean, result.centroids[k], atol=1e-5)
+
+
+def test_labelled_samples_never_leave_their_category(features: torch.Tensor) -> None:
+    labels = digits().labels.copy()
+    swapped = np.flatnonzero(labels == 0)[:3]
+    labels[swapped] = 1  # zeros that were called ones must stay with the ones
+    result = kmeans(features, 10, labels=labels, n_init=2, rng=state())
+    given = labels >= 0
+    assert np.array_equal(result.columns[given], labels[given])
+    assert set(result.columns) == set(range(10))
+
+
+def test_known_centroids_start_at_class_means(features: torch.Tensor) -> None:
+    labels = digits().labels
+    seeds = seed_centroids(features, 7, labels=labels, n_init=3, rng=state())
+    for k in range(5):
+        mean = features.numpy()[labels == k].mean(axis=0)
+        for restart in range(3):
+            np.testing.assert_allclose(seeds[restart, k].numpy(), mean, atol=1e-6)
+    unlabelled = features[torch.from_numpy(labels < 0)]
+    for centroid in seeds[:, 5:].reshape(-1, 64):
+        assert (unlabelled == centroid).all(dim=1).any()
+
+
+@pytest.mark.parametrize("seeding", ["greedy", "d2", "random"])
+def test_seeds_differ_between_restarts_and_repeat_for_a_seed(features: torch.Tensor, seeding: str) -> None:
+    one = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))  # type: ignore[arg-type]
+    again = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))  # type: ignore[arg-type]
+    assert torch.equal(one, again)
+    assert len({tuple(restart.flatten().tolist()) for restart in one}) == 4
+
+
+def test_d2_seeding_draws_in_proportion_to_squared_distance() -> None:
+    """One known centroid at x; three candidates at squared distances 0, 2 and 4 of it."""
+    features = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    labels = np.array([0, -1, -1, -1])
+    seeds = seed_centroids(features, 2, labels=labels, seeding="d2", n_init=3000, rng=state())[:, 1]
+    shares = [(seeds == features[i]).all(dim=1).float().mean().item() for i in (1, 2, 3)]
+    assert shares == pytest.approx([0, 1 / 3, 2 / 3], abs=0.03)
+
+
+def test_greedy_seeding_starts_lower_than_plain(features: torch.Tensor) -> None:
+    def mean_start(seeding: str) -> float:
+        seeds = seed_centroids(features, 30, seeding=seeding, n_init=20, rng=state())  # type: ignore[arg-type]
+        return float(torch.cdist(features.expand(20, -1, -1), seeds).square().amin(-1).sum(-1).mean())
+
+    assert mean_start("greedy") < 0.97 * mean_start("d2")
+
+
+def test_restarts_do_not_depend_on_each_other(features: torch.Tensor) -> None:
+    """The best of one is never better than the best of many that contain it."""
+    single = [kmeans(features, 10, n_init=1, rng=state(seed)).inertia for seed in range(3)]
+    many = kmeans(features, 10, n_init=10, rng=state(0)).inertia
+    assert many <= min(single[0], np.max(single))
+
+
+def test_an_empty_category_moves_to_the_farthest_sample() -> None:
+    """Two tight pairs, three categories: whatever the seeds, no category stays empty."""
+    angles = np.array([0.0, 0.01, 1.5, 1.58])
+    features = torch.from_numpy(np.stack([np.cos(angles), np.sin(angles)], axis=1)).float()
+    for seed in range(10):
+        result = kmeans(features, 3, seeding="random", n_init=1, rng=state(seed))
+        assert sorted(np.bincount(result.columns, minlength=3)) == [1, 1, 2]
+        assert len({*result.columns[2:]}) == 2 or len({*result.columns[:2]}) == 2
+
+
+def test_duplicates_leave_surplus_categories_empty_without_nan() -> None:
+    features = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
+    result = kmeans(features, 4, n_init=3, rng=state())
+    assert np.isfinite(result.centroids).all()
+    assert result.inertia == pytest.approx(0, abs=1e-5)
+    assert result.columns[0] != result.columns[-1]
+
+
+def test_a_class_of_one_sample_is_its_own_mean() -> None:
+    features = torch.eye(4)
+    result = kmeans(features, 3, labels=np.array([0, -1, -1, -1]), rng=state())
+    assert result.columns[0] == 0
+    assert np.bincount(result.columns, minlength=3).min() >= 1
+
+
+def test_as_many_categories_as_samples() -> None:
+    result = kmeans(torch.eye(4), 4, rng=state())
+    assert sorted(result.columns) == [0, 1, 2, 3]
+    assert result.inertia == pytest.approx(0, abs=1e-6)
+
+
+def test_more_categories_than_samples_is_refused() -> None:
+    with pytest.raises(InputError, match="5 categories cannot be started from 0 known ones and 4 unlabelled"):
+        kmeans(torch.eye(4), 5, rng=state())
+
+
+def test_inertia_at_the_nearest_centroid_is_the_release_s() -> None:
+    """A labelled sample that is nearer to another category counts at that one, and distances are not squared."""
+    features = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    labels = np.array([0, 1, 1, 1])  # the second sample lies among the zeros
+    own = kmeans(features, 2, labels=labels, inertia="squared", rng=state())
+    nearest = kmeans(features, 2, labels=labels, inertia="nearest", rng=state())
+    centroid = np.array([1 / 3, 2 / 3])
+    spread = [np.linalg.norm(np.array(z) - centroid) for z in ([1, 0], [0, 1], [0, 1])]
+    assert own.inertia == pytest.approx(sum(d**2 for d in spread), rel=1e-5)
+    assert nearest.inertia == pytest.approx(spread[1] + spread[2], rel=1e-3, abs=1e-3)
+    np.testing.assert_array_equal(own.centroids, nearest.centroids)
+
+
+def test_sums_of_categories_for_several_restarts() -> None:
+    features = torch.arange(6.0).reshape(3, 2)
+    columns = torch.tensor([[0, 1], [0, 0], [1, 0]])
+    sums, counts = category_sums(features, columns, 2)
+    assert sums.tolist() == [[[2, 4], [4, 5]], [[6, 8], [0, 1]]]
+    assert counts.tolist() == [[2, 1], [2, 1]]

@@ -1,0 +1,148 @@
+"""PIM, RIM and TIM: the choice of lam, the recipes, the starts."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from newkinds import PIM, RIM, TIM, InputError, SemiSupervisedKMeans
+from newkinds.data import digits
+from newkinds.labels import UNLABELLED
+from newkinds.methods.infomax import PAPER_GRID, RECIPES, RELEASED_GRID
+from newkinds.metrics import accuracy
+from newkinds.objective import SELECTION, SELECTION_RELEASED
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[np.ndarray, np.ndarray]:
+    source = digits()
+    return source.features[:500], source.labels[:500]
+
+
+def all_accuracy(model: PIM) -> float:
+    source = digits()
+    unlabelled = source.labels == UNLABELLED
+    return accuracy(source.truth[unlabelled], model.labels_[unlabelled], source.known).all
+
+
+def test_pim_discovers_the_unnamed_digits_better_than_clustering() -> None:
+    source = digits()
+    pim = PIM(n_categories=10, lam=0.3, random_state=0).fit(source.features, source.labels)
+    baseline = SemiSupervisedKMeans(n_categories=10, random_state=0).fit(source.features, source.labels)
+    assert all_accuracy(pim) > 0.87
+    assert all_accuracy(pim) > all_accuracy(baseline) + 0.05
+
+
+def test_the_grids_are_the_published_ones() -> None:
+    assert len(PAPER_GRID) == len(RELEASED_GRID) == 19
+    assert (PAPER_GRID[0], PAPER_GRID[-1]) == (0.05, 1.0)
+    np.testing.assert_allclose(np.diff(PAPER_GRID), 0.95 / 18)
+    np.testing.assert_allclose(RELEASED_GRID, np.arange(0.10, 1.0001, 0.05))
+
+
+def test_the_recipes_state_the_departures() -> None:
+    paper, release, ours = RECIPES["paper"], RECIPES["release"], RECIPES["newkinds"]
+    assert paper.selection == ours.selection == SELECTION
+    assert release.selection == SELECTION_RELEASED
+    assert (paper.selection_start, release.selection_start, ours.selection_start) == (
+        "kmeans++",
+        "kmeans",
+        "kmeans",
+    )
+    assert (paper.cumulative, release.cumulative, ours.cumulative) == (False, True, False)
+    assert release.lam_warm_up == (0.05,)
+    assert (release.n_init, release.inertia, release.seeding) == (100, "nearest", "d2")
+
+
+def test_paper_and_release_are_ordinary_parameters() -> None:
+    assert PIM.paper(7, random_state=3).get_params() == PIM(7, recipe="paper", random_state=3).get_params()
+    assert clone(PIM.release(7)).recipe == "release"
+    with pytest.raises(ValueError, match="'recipe' parameter"):
+        PIM(4, recipe="mine").fit(np.eye(4), [0, -1, -1, -1])
+
+
+def test_lam_is_the_first_best_of_the_curve(small: tuple[np.ndarray, np.ndarray]) -> None:
+    model = PIM(10, lam_grid=[0.1, 0.3, 0.9], max_iter=60, random_state=0).fit(*small)
+    assert list(model.lam_curve_) == [0.1, 0.3, 0.9]
+    best = max(model.lam_curve_.values())
+    assert model.lam_ == next(lam for lam, score in model.lam_curve_.items() if score == best)
+
+
+def test_a_given_lam_is_used_as_it_is(small: tuple[np.ndarray, np.ndarray]) -> None:
+    model = PIM(10, lam=0.42, max_iter=20, random_state=0).fit(*small)
+    assert model.lam_ == 0.42
+    assert model.lam_curve_ is None
+
+
+def test_the_choice_of_lam_does_not_change_the_start(small: tuple[np.ndarray, np.ndarray]) -> None:
+    chosen = PIM(10, lam_grid=[0.3], max_iter=20, random_state=0).fit(*small)
+    given = PIM(10, lam=0.3, max_iter=20, random_state=0).fit(*small)
+    assert np.array_equal(chosen.weights_, given.weights_)
+
+
+def test_the_release_sweeps_lam_cumulatively(small: tuple[np.ndarray, np.ndarray]) -> None:
+    """Each lam goes on from the one before, so what was swept earlier changes what comes later."""
+    X, y = small
+    settings = {"max_iter": 60, "n_init": 2, "random_state": 0}
+    long = PIM.release(10, lam_grid=[0.1, 0.5, 0.5000001], **settings).fit(X, y)
+    independent = PIM(10, lam_grid=[0.1, 0.5, 0.5000001], **settings).fit(X, y)
+    assert independent.lam_curve_[0.5] == independent.lam_curve_[0.5000001]
+    assert long.lam_curve_[0.5] != long.lam_curve_[0.5000001]
+    assert list(long.lam_curve_.values()) != list(independent.lam_curve_.values())
+
+
+def test_prototypes_are_taken_as_the_start(small: tuple[np.ndarray, np.ndarray]) -> None:
+    X, y = small
+    prototypes = np.random.default_rng(0).normal(size=(10, 64)).astype(np.float32)
+    model = PIM(init=prototypes, lam=0.3, max_iter=1, learning_rate=1e-9, weight_decay=0, random_state=0).fit(X, y)
+    assert model.n_categories_ == 10
+    rows = {tuple(row.round(4)) for row in model.weights_}
+    assert rows == {tuple(row.round(4)) for row in prototypes}
+    np.testing.assert_allclose(model.weights_[:5], prototypes[:5], atol=1e-6)  # known ones keep their order
+
+
+@pytest.mark.parametrize(
+    ("prototypes", "n_categories", "message"),
+    [
+        (np.ones((10, 3)), 10, r"\(10, 64\); got shape \(10, 3\)"),
+        (np.full((10, 64), np.nan), 10, "must be finite"),
+        (np.ones((4, 64)), "auto", "n_categories=4 is fewer than the 5 categories"),
+    ],
+)
+def test_unfit_prototypes_are_refused(
+    small: tuple[np.ndarray, np.ndarray], prototypes: np.ndarray, n_categories: int, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        PIM(n_categories, init=prototypes, lam=0.3, max_iter=1).fit(*small)
+
+
+@pytest.mark.parametrize("init", ["sskm", "sskm++", "ssrandom"])
+@pytest.mark.parametrize("method", [PIM, RIM, TIM])
+def test_every_start_by_name(small: tuple[np.ndarray, np.ndarray], method: type[RIM], init: str) -> None:
+    model = method(10, init=init, lam=0.3, max_iter=20, random_state=0).fit(*small)
+    assert model.n_categories_ == 10
+    assert np.isfinite(model.weights_).all()
+    assert len(model.objective_curve_) == 20
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"lam": -0.1}, "'lam' parameter"),
+        ({"lam": "guess"}, "'lam' parameter"),
+        ({"lam_grid": []}, "lam_grid must be a non-empty sequence"),
+        ({"lam_grid": [0.1, -1]}, "lam_grid must be a non-empty sequence"),
+        ({"init": "kmeans"}, "'init' parameter"),
+        ({"learning_rate": 0}, "'learning_rate' parameter"),
+        ({"temperature": "hot"}, "'temperature' parameter"),
+    ],
+)
+def test_unfit_parameters_are_named(
+    small: tuple[np.ndarray, np.ndarray], parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        PIM(10, **parameters).fit(*small)
+
+
+def test_rim_and_tim_take_no_rule_for_lam(small: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.raises(ValueError, match="'lam' parameter"):
+        RIM(10, lam="labelled").fit(*small)

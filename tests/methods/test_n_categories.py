@@ -1,0 +1,111 @@
+"""The searches for the number of categories."""
+
+import numpy as np
+import pytest
+
+from newkinds import PIM, InputError, KMeans, estimate_n_categories
+from newkinds.data import digits
+from newkinds.methods.n_categories import maximise_over_integers
+
+
+def blobs(n_categories: int, known: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Tight bundles of directions, half of the samples of the first `known` labelled."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(n_categories, 16))
+    truth = np.repeat(np.arange(n_categories), 20)
+    X = centres[truth] + 0.15 * rng.normal(size=(len(truth), 16))
+    return X, np.where((truth < known) & (np.arange(len(truth)) % 2 == 0), truth, -1)
+
+
+@pytest.mark.parametrize(("peak", "lower", "upper"), [(37, 10, 1000), (10, 10, 200), (200, 10, 200), (5, 5, 5)])
+def test_brent_finds_the_peak_and_tries_no_integer_twice(peak: int, lower: int, upper: int) -> None:
+    calls: list[int] = []
+
+    def score(k: int) -> float:
+        calls.append(k)
+        return -abs(k - peak)
+
+    tried = maximise_over_integers(score, lower, upper)
+    assert max(tried, key=lambda k: tried[k]) == peak
+    assert len(calls) == len(set(calls)) <= 40
+    assert all(lower <= k <= upper for k in calls)
+
+
+@pytest.mark.parametrize("method", ["max-acc-kmeans", "max-acc-pim"])
+def test_max_acc_finds_well_separated_categories(method: str) -> None:
+    X, y = blobs(8, known=5)
+    found = estimate_n_categories(X, y, method, bounds=(5, 14), random_state=0)  # type: ignore[arg-type]
+    assert 5 <= found.n_categories <= 9
+    assert found.curve[found.n_categories] == max(found.curve.values()) == 1.0
+    assert found.bounds == (5, 14)
+    assert list(found.curve) == sorted(found.curve)
+
+
+def test_default_bounds_are_the_known_and_half_of_the_samples() -> None:
+    X, y = blobs(4, known=2)
+    assert estimate_n_categories(X, y, "max-acc-kmeans", random_state=0).bounds == (2, 40)
+
+
+def test_the_curve_does_not_depend_on_the_bounds() -> None:
+    source = digits()
+    X, y = source.features[:300], source.labels[:300]
+    curve = estimate_n_categories(X, y, "max-acc-kmeans", bounds=(5, 40), random_state=0).curve
+    for k in list(curve)[:3]:
+        alone = estimate_n_categories(X, y, "max-acc-kmeans", bounds=(k, k), random_state=0)
+        assert alone.curve == {k: curve[k]}
+
+
+def test_auto_uses_the_estimate() -> None:
+    X, y = blobs(5, known=3)
+    model = PIM(lam=0.3, max_iter=30, random_state=0).fit(X, y)
+    assert model.n_categories_search_.method == "max-acc-pim"
+    assert model.n_categories_ == model.n_categories_search_.n_categories
+    model = KMeans("max-acc-kmeans", random_state=0).fit(X, y)
+    assert model.n_categories_search_.method == "max-acc-kmeans"
+
+
+def test_a_given_number_needs_no_search() -> None:
+    X, y = blobs(5, known=3)
+    assert KMeans(5, random_state=0).fit(X, y).n_categories_search_ is None
+
+
+def test_without_labels_the_silhouette_decides() -> None:
+    X, _ = blobs(6, known=0)
+    model = KMeans(random_state=0).fit(X)
+    assert model.n_categories_search_.method == "silhouette"
+    assert model.n_categories_ == 6
+
+
+def test_the_smallest_of_equally_good_numbers_is_taken() -> None:
+    X, y = blobs(3, known=1)
+    found = estimate_n_categories(X, y, "max-acc-kmeans", bounds=(1, 3), random_state=0)
+    best = max(found.curve.values())
+    assert found.n_categories == min(k for k, score in found.curve.items() if score == best)
+
+
+def test_a_result_at_the_bound_says_so() -> None:
+    X, y = blobs(8, known=6)
+    found = estimate_n_categories(X, y, "max-acc-kmeans", bounds=(6, 7), random_state=0)
+    assert found.at_bound
+    assert not estimate_n_categories(X, y, "max-acc-kmeans", bounds=(7, 7), random_state=0).at_bound
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bounds": (9, 7)}, r"least <= most; got \(9, 7\)"),
+        ({"bounds": (1, 7)}, "fewer than the 6 categories"),
+        ({"bounds": (6, 700)}, "more than 6 known categories"),
+        ({"method": "guess"}, "must be one of max-acc-kmeans, max-acc-pim, silhouette; got 'guess'"),
+    ],
+)
+def test_unfit_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+    X, y = blobs(8, known=6)
+    with pytest.raises(InputError, match=message):
+        estimate_n_categories(X, y, **arguments)  # type: ignore[arg-type]
+
+
+def test_max_acc_without_labels_is_refused() -> None:
+    X, _ = blobs(3, known=0)
+    with pytest.raises(InputError, match="scores by the labelled samples, and there are none"):
+        estimate_n_categories(X, np.full(len(X), -1))

@@ -1,0 +1,143 @@
+"""The closed-form gradient against autograd and finite differences, and the objectives against their formulas."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newkinds.objective import (
+    ABLATION,
+    CONSTRAINED_MUTUAL_INFORMATION,
+    PARTITION,
+    RIM,
+    SELECTION,
+    SELECTION_RELEASED,
+    TIM_PUBLISHED,
+    Objective,
+    RunWeights,
+    log_marginal,
+    marginal,
+    objective_value,
+    value_and_gradient,
+)
+
+OBJECTIVES = {
+    "PIM": PARTITION.at(0.3),
+    "G": SELECTION.at(0.7),
+    "G released": SELECTION_RELEASED.at(0.7),
+    "RIM": RIM,
+    "TIM published": TIM_PUBLISHED,
+    "CMI": CONSTRAINED_MUTUAL_INFORMATION,
+    **{f"ablation {i}": row.at(0.4) for i, row in enumerate(ABLATION, start=1)},
+}
+
+
+def random_case(seed: int, n: int = 14, k: int = 5, labelled: float = 0.4) -> tuple[torch.Tensor, torch.Tensor]:
+    rng = np.random.default_rng(seed)
+    logits = torch.from_numpy(3 * rng.normal(size=(n, k)))
+    labels = np.where(rng.permutation(n) < labelled * n, rng.integers(0, k - 1, n), -1)
+    return logits, torch.from_numpy(labels)
+
+
+def closed_form(
+    logits: torch.Tensor, labels: torch.Tensor, objective: Objective
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Value and gradient of one run, from samples × categories back to samples × categories."""
+    log_p = torch.log_softmax(logits, dim=1).T[None]
+    n_labelled = int((labels >= 0).sum())
+    weights = RunWeights.stack([objective.weights(n_labelled, len(labels) - n_labelled)], like=log_p)
+    log_pi = log_marginal(marginal(log_p.exp(), labels[None], weights))
+    value, gradient = value_and_gradient(log_p, log_pi, labels[None], weights)
+    return value[0], gradient[0].T
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("labelled", [0.0, 0.4, 1.0])
+def test_closed_form_equals_autograd(name: str, labelled: float) -> None:
+    logits, labels = random_case(3, labelled=labelled)
+    logits.requires_grad_()
+    value = objective_value(torch.log_softmax(logits, dim=1), labels, OBJECTIVES[name])
+    expected = torch.zeros_like(logits)
+    if value.requires_grad:  # no term is left where, say, only unlabelled samples count and there are none
+        (expected,) = torch.autograd.grad(value, logits)
+    ours, gradient = closed_form(logits.detach(), labels, OBJECTIVES[name])
+    torch.testing.assert_close(ours, value.detach(), rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(gradient, expected, rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    lam=st.floats(0, 2),
+    cross_entropy=st.floats(0, 2),
+    marginal_over=st.sampled_from(["all", "unlabelled", "none"]),
+    entropy_over=st.sampled_from(["all", "unlabelled", "none"]),
+    denominator=st.sampled_from(["subset", "all"]),
+)
+def test_closed_form_equals_finite_differences(
+    seed: int, lam: float, cross_entropy: float, marginal_over: str, entropy_over: str, denominator: str
+) -> None:
+    objective = Objective(marginal_over, entropy_over, lam, cross_entropy, denominator)  # type: ignore[arg-type]
+    logits, labels = random_case(seed, n=6, k=4)
+    _, gradient = closed_form(logits, labels, objective)
+    direction = torch.from_numpy(np.random.default_rng(seed + 1).normal(size=logits.shape))
+    step = 1e-5
+    ahead, _ = closed_form(logits + step * direction, labels, objective)
+    behind, _ = closed_form(logits - step * direction, labels, objective)
+    slope = (ahead - behind) / (2 * step)
+    torch.testing.assert_close((gradient * direction).sum(), slope, rtol=1e-5, atol=1e-8)
+
+
+def test_partition_objective_is_the_papers_formula() -> None:
+    logits, labels = random_case(0)
+    p = torch.softmax(logits, dim=1).numpy()
+    known = labels.numpy() >= 0
+    pi = p.mean(axis=0)
+    cross_entropy = -np.log(p[known, labels.numpy()[known]]).mean()
+    entropy = -(p[~known] * np.log(p[~known])).sum(axis=1).mean()
+    expected = (pi * np.log(pi)).sum() + cross_entropy + 0.3 * entropy
+    value, _ = closed_form(logits, labels, PARTITION.at(0.3))
+    assert value.item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_constrained_mutual_information_divides_by_all_samples() -> None:
+    logits, labels = random_case(1)
+    p = torch.softmax(logits, dim=1).numpy()
+    known = labels.numpy() >= 0
+    pi = p.mean(axis=0)
+    labelled = -np.log(p[known, labels.numpy()[known]]).sum()
+    unlabelled = -(p[~known] * np.log(p[~known])).sum()
+    value, _ = closed_form(logits, labels, CONSTRAINED_MUTUAL_INFORMATION)
+    assert value.item() == pytest.approx((pi * np.log(pi)).sum() + (labelled + unlabelled) / len(p), rel=1e-12)
+
+
+def test_the_ablation_ends_with_rim_and_pim() -> None:
+    assert len(ABLATION) == 6
+    assert len(set(ABLATION)) == 6
+    assert ABLATION[4] == RIM
+    assert ABLATION[5] == PARTITION
+    assert [row.cross_entropy > 0 for row in ABLATION] == [False, True, False, False, True, True]
+    assert [row.marginal for row in ABLATION] == ["none", "none", "unlabelled", "all", "unlabelled", "all"]
+
+
+def test_blocks_of_samples_add_up() -> None:
+    logits, labels = random_case(5)
+    log_p = torch.log_softmax(logits, dim=1).T[None]
+    n_labelled = int((labels >= 0).sum())
+    weights = RunWeights.stack([PARTITION.at(0.2).weights(n_labelled, len(labels) - n_labelled)], like=log_p)
+    pieces = [slice(0, 5), slice(5, 14)]
+    pi = sum(marginal(log_p[..., rows].exp(), labels[None, rows], weights) for rows in pieces)
+    log_pi = log_marginal(pi)
+    parts = [value_and_gradient(log_p[..., rows], log_pi, labels[None, rows], weights) for rows in pieces]
+    value, gradient = closed_form(logits, labels, PARTITION.at(0.2))
+    torch.testing.assert_close(sum(v for v, _ in parts)[0], value)
+    torch.testing.assert_close(torch.cat([g for _, g in parts], dim=-1)[0].T, gradient)
+
+
+def test_an_abandoned_category_gives_finite_numbers() -> None:
+    logits = torch.tensor([[50.0, 0.0, -1e4], [40.0, 0.0, -1e4]])
+    value, gradient = closed_form(logits, torch.tensor([-1, -1]), PARTITION.at(0.5))
+    assert torch.isfinite(value)
+    assert torch.isfinite(gradient).all()
+    assert (gradient[:, 2] == 0).all()

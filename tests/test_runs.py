@@ -1,0 +1,200 @@
+"""The run folder: what is in it, and the way back."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pa_csv
+import pytest
+
+from newkinds import PIM, FeatureSet, InputError, KMeans, SemiSupervisedKMeans, load
+from newkinds.data import digits
+from newkinds.report import write_report
+from newkinds.runs import Discovery, check_target, discover, read_predictions, read_run, save_run
+
+
+def small(labels: np.ndarray | None = None, **extra: object) -> FeatureSet:
+    source = digits()
+    assert source.truth is not None
+    return FeatureSet(
+        features=source.features[:300],
+        labels=source.labels[:300] if labels is None else labels,
+        truth=source.truth[:300],
+        **extra,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="module")
+def found() -> Discovery:
+    return discover(small(), PIM(10, lam_grid=[0.1, 0.3], max_iter=60, random_state=0))
+
+
+@pytest.fixture(scope="module")
+def folder(found: Discovery, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("run")
+    save_run(found, target, "digits")
+    write_report(target)
+    return target
+
+
+def test_the_folder_holds_what_is_promised(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "model.safetensors",
+        "features.npy",
+        "predictions.parquet",
+        "predictions.csv",
+        "report.html",
+    }
+
+
+def test_the_record_says_what_was_chosen_and_how(folder: Path, found: Discovery) -> None:
+    record = read_run(folder)
+    assert record["schema_version"] == 1
+    assert record["chosen"]["lam"] == found.model.lam_
+    assert record["chosen"]["n_categories"] == 10
+    assert record["curves"]["lam"] == [[lam, score] for lam, score in found.model.lam_curve_.items()]
+    assert record["parameters"]["random_state"] == 0
+    assert record["parameters"]["lam_grid"] == [0.1, 0.3]
+    assert [c["kind"] for c in record["categories"]] == ["known"] * 5 + ["new"] * 5
+    assert sum(c["size"] for c in record["categories"]) == 300
+    assert [c["name"] for c in record["categories"]][4:7] == ["4", "new-1", "new-2"]
+    assert record["score"]["all"] == pytest.approx(found.score().all)
+    assert record["versions"]["torch"]
+
+
+def test_lam_at_the_edge_is_warned_of(folder: Path) -> None:
+    (warning,) = [text for text in read_run(folder)["warnings"] if "λ" in text]
+    assert "is at the edge of the range that was tried (0.1 to 0.3)" in warning
+
+
+def test_predictions_agree_with_the_model(folder: Path, found: Discovery) -> None:
+    table = read_predictions(folder)
+    assert table["id"].to_pylist()[:2] == ["0", "1"]
+    assert table["category"].to_numpy().tolist() == found.model.labels_.tolist()
+    assert table["given"].to_pylist() == (found.collection.labels >= 0).tolist()
+    p = found.model.predict_proba(found.collection.features)
+    np.testing.assert_allclose(table["novelty"].to_numpy(), p[:, 5:].sum(axis=1), atol=1e-6)
+    columns = np.searchsorted(found.model.categories_, found.model.labels_)
+    np.testing.assert_allclose(table["confidence"].to_numpy(), p[np.arange(300), columns], atol=1e-6)
+    same = pa_csv.read_csv(folder / "predictions.csv")
+    assert same["category"].to_pylist() == table["category"].to_pylist()
+
+
+def test_features_are_kept_at_unit_length_in_half_precision(folder: Path) -> None:
+    features = np.load(folder / "features.npy", allow_pickle=False)
+    assert features.dtype == np.float16
+    np.testing.assert_allclose(np.linalg.norm(features.astype(float), axis=1), 1, atol=2e-3)
+
+
+def test_a_loaded_model_predicts_the_same(folder: Path, found: Discovery) -> None:
+    model = load(folder)
+    X = digits().features[300:600]
+    assert np.array_equal(model.predict_proba(X), found.model.predict_proba(X))
+    assert np.array_equal(model.labels_, found.model.labels_)
+    assert model.get_params()["max_iter"] == 60
+    assert model.lam_ == found.model.lam_
+    assert model.lam_curve_ == found.model.lam_curve_
+    assert model.category_names_ == found.names
+
+
+@pytest.mark.parametrize("method", [KMeans, SemiSupervisedKMeans])
+def test_methods_without_lam_are_saved_too(tmp_path: Path, method: type[KMeans]) -> None:
+    found = discover(small(), method(10, random_state=0))
+    save_run(found, tmp_path, "digits")
+    write_report(tmp_path)
+    assert np.array_equal(
+        load(tmp_path).predict(found.collection.features), found.model.predict(found.collection.features)
+    )
+
+
+def test_an_array_as_start_survives(tmp_path: Path) -> None:
+    prototypes = np.random.default_rng(0).normal(size=(10, 64)).astype(np.float32)
+    found = discover(small(), PIM(init=prototypes, lam=0.3, max_iter=5, random_state=np.random.RandomState(0)))
+    save_run(found, tmp_path, "digits")
+    model = load(tmp_path)
+    np.testing.assert_allclose(np.asarray(model.init), prototypes)
+    assert model.random_state is None  # a generator's state cannot be written down
+
+
+def test_names_texts_and_estimated_number(tmp_path: Path) -> None:
+    source = small()
+    named = FeatureSet(
+        features=source.features,
+        labels=source.labels,
+        names=("zero", "one", "two", "new-ish", "new-1"),
+        texts=tuple(f"<b>number {i}</b>" for i in range(300)),
+    )
+    found = discover(named, KMeans("max-acc-kmeans", random_state=0))
+    save_run(found, tmp_path, "digits & <co>")
+    write_report(tmp_path)
+    record = read_run(tmp_path)
+    names = [c["name"] for c in record["categories"]]
+    assert names[:5] == ["zero", "one", "two", "new-ish", "new-1"]
+    assert names[5] == "discovered-1"  # "new-1" is taken
+    assert len(set(names)) == len(names)
+    assert record["score"] is None
+    assert record["curves"]["n_categories"]
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "<b>number" not in page
+    assert "&lt;b&gt;number" in page
+    assert "digits &amp; &lt;co&gt;" in page
+
+
+def test_the_report_stands_alone(tmp_path: Path) -> None:
+    found = discover(digits(), PIM(10, lam_grid=[0.1, 0.3], max_iter=5, random_state=0))
+    save_run(found, tmp_path, "digits")
+    page = write_report(tmp_path).read_text("utf-8")
+    assert page.count("data:image/png;base64,") == sum(min(12, c["size"]) for c in read_run(tmp_path)["categories"])
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "<script" not in page
+    assert page.count("<svg") == 2  # lam and the objective
+    assert "labelled accuracy" in page
+
+
+def test_empty_and_single_categories_are_warned_of(tmp_path: Path) -> None:
+    X = np.array([[1.0, 0.0]] * 6 + [[0.0, 1.0]])
+    found = discover(FeatureSet(X, np.array([0, -1, -1, -1, -1, -1, -1])), KMeans(4, random_state=0))
+    save_run(found, tmp_path, "few")
+    write_report(tmp_path)
+    text = " | ".join(read_run(tmp_path)["warnings"])
+    assert "2 categories are empty: new-2, new-3" in text
+    assert "1 category is of a single sample: new-1" in text
+
+
+def test_nothing_labelled_or_everything_labelled_is_refused() -> None:
+    with pytest.raises(InputError, match="no sample is labelled"):
+        discover(small(labels=np.full(300, -1)), KMeans(3))
+    with pytest.raises(InputError, match="every sample is labelled"):
+        discover(small(labels=digits().truth[:300]), KMeans(10))
+
+
+def test_damage_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a run folder: it has no run\.json"):
+        load(tmp_path)
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        load(tmp_path)
+    record = json.loads((folder / "run.json").read_text("utf-8"))
+    (tmp_path / "run.json").write_text(json.dumps({**record, "schema_version": 99}))
+    with pytest.raises(InputError, match="schema version 99"):
+        load(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"model\.safetensors cannot be read"):
+        load(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"model\.safetensors cannot be read"):
+        load(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({**record, "method": "os.system"}))
+    with pytest.raises(InputError, match=r"method 'os\.system', which this version does not have"):
+        load(tmp_path)
+
+
+def test_only_an_earlier_run_may_be_replaced(folder: Path, tmp_path: Path) -> None:
+    check_target(tmp_path / "new", force=False)
+    with pytest.raises(InputError, match="already holds a run; .* --force"):
+        check_target(folder, force=False)
+    check_target(folder, force=True)
+    with pytest.raises(InputError, match="is not a run folder; choose another place"):
+        check_target(tmp_path, force=True)
