@@ -193,7 +193,7 @@ def test_damage_is_named(folder: Path, tmp_path: Path) -> None:
 
 def test_only_an_earlier_run_may_be_replaced(folder: Path, tmp_path: Path) -> None:
     check_target(tmp_path / "new", force=False)
-    with pytest.raises(InputError, match="already holds a run; .* --force"):
+    with pytest.raises(InputError, match=r"already holds a run; .* --force"):
         check_target(folder, force=False)
     check_target(folder, force=True)
     with pytest.raises(InputError, match="is not a run folder; choose another place"):

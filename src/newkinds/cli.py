@@ -80,6 +80,11 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Force = Annotated[bool, typer.Option(help="Replace an earlier run at the same place.")]
 
 
+class Interrupted(BaseException):
+    """SIGINT or SIGTERM. Not a KeyboardInterrupt: Python turns that into a death by signal if it strikes a module
+    that is just being imported, even where it is caught."""
+
+
 def guarded(command: Callable[..., None]) -> Callable[..., None]:
     """Bad input and interruption end a command with a line and an exit code, never with a traceback."""
 
@@ -87,7 +92,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
-        except KeyboardInterrupt:
+        except (Interrupted, KeyboardInterrupt):
             typer.secho("Interrupted; nothing was written.", fg="red", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # whoever read our output has closed it, as `head` does
@@ -270,9 +275,11 @@ def estimate(
 
     from newkinds.data import read_features
     from newkinds.methods import estimate_n_categories
+    from newkinds.runs import check_partly_labelled
     from newkinds.terminal import progress_bars, show_estimate
 
     collection = read_features(source, labels=labels)
+    check_partly_labelled(collection)
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
         found = estimate_n_categories(
@@ -318,11 +325,15 @@ def start(text: str) -> Any:
 def main() -> None:
     """Entry point of the `newkinds` command."""
 
-    def terminate(*_: object) -> None:
-        raise KeyboardInterrupt
+    def interrupt(*_: object) -> None:
+        raise Interrupted
 
-    signal.signal(signal.SIGTERM, terminate)  # so that a killed run clears up after itself
-    app()
+    for number in (signal.SIGINT, signal.SIGTERM):  # so that a run that is ended clears up after itself
+        signal.signal(number, interrupt)
+    try:
+        app()
+    except Interrupted:
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

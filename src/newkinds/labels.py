@@ -13,6 +13,7 @@ import numpy.typing as npt
 from newkinds.errors import InputError
 
 UNLABELLED = -1
+LARGEST = np.iinfo(np.int64).max
 
 IntArray = npt.NDArray[np.int64]
 
@@ -47,6 +48,8 @@ def check_labels(labels: npt.ArrayLike | None, n_samples: int) -> IntArray:
     if len(values) != n_samples:
         raise InputError(f"there are {n_samples} samples but {len(values)} labels; there must be one each")
     if values.dtype == object:
+        if any(is_missing(value) for value in values):
+            raise InputError("labels must be integers and one is missing; write -1 for a missing label")
         values = np.asarray(values.tolist())
     if values.dtype.kind == "f":
         bad = ~np.isfinite(values) | (values != np.floor(values))
@@ -56,16 +59,17 @@ def check_labels(labels: npt.ArrayLike | None, n_samples: int) -> IntArray:
                 f"{int(np.flatnonzero(bad)[0])}; write -1 for a missing label"
             )
     elif values.dtype.kind not in "iub":
-        found = values.ravel()[0].item() if values.size else ""
+        found = values.tolist()[0] if values.size else ""
         raise InputError(
             f"labels must be integers (-1 = unlabelled), got values of type {type(found).__name__} "
             f"such as {found!r}; newkinds.encode_labels turns names into integers"
         )
-    result = values.astype(np.int64)
-    if (result < UNLABELLED).any():
-        where = int(np.flatnonzero(result < UNLABELLED)[0])
-        raise InputError(f"labels must be -1 (unlabelled) or at least 0, got {result[where]} at position {where}")
-    return result
+    if values.size and int(values.max()) > LARGEST:
+        raise InputError(f"labels must be at most {LARGEST}, got {int(values.max())}")
+    if values.size and values.min() < UNLABELLED:
+        where = int(np.argmin(values))
+        raise InputError(f"labels must be -1 (unlabelled) or at least 0, got {values[where]} at position {where}")
+    return values.astype(np.int64)
 
 
 def known_categories(labels: IntArray) -> IntArray:
@@ -131,17 +135,23 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
     >>> encode_labels([4, float("nan"), 2.0])
     (array([ 4, -1,  2]), None)
     """
-    cells = [None if is_missing(value) else value for value in values]
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise InputError(f"labels must be one-dimensional, one entry a sample; got shape {values.shape}")
+    cells = [None if is_missing(value) or _whole(value) == UNLABELLED else value for value in values]
     present = [cell for cell in cells if cell is not None]
-    if not names and all(_is_whole(cell) for cell in present):
-        integers = [UNLABELLED if cell is None else int(float(cell)) for cell in cells]
+    if odd := [cell for cell in present if not isinstance(cell, str | int | float | np.generic)]:
+        raise InputError(f"a label must be an integer or a name, got {odd[0]!r}")
+    if not names and all(_whole(cell) is not None for cell in present):
+        integers = [UNLABELLED if cell is None else _whole(cell) or 0 for cell in cells]
+        if max(integers, default=0) > LARGEST:
+            raise InputError(f"labels must be at most {LARGEST}, got {max(integers)}")
         return check_labels(np.array(integers, dtype=np.int64), len(integers)), None
-    fractional = [cell for cell in present if isinstance(cell, float | np.floating) and cell % 1]
-    if fractional and not names:
+    numbers = [cell for cell in present if isinstance(cell, float | np.floating) and _whole(cell) is None]
+    if numbers and not names:
         raise InputError(
-            f"labels must be integers or names, got the fraction {fractional[0]}; is this a column of measurements?"
+            f"labels must be integers or names, got the fraction {numbers[0]}; is this a column of measurements?"
         )
-    texts = [None if cell is None else _text(cell) for cell in cells]
+    texts = [None if cell is None else _name(cell) for cell in cells]
     further = sorted({text for text in texts if text is not None} - set(names))
     vocabulary = (*names, *further)
     ids = {name: i for i, name in enumerate(vocabulary)}
@@ -149,16 +159,21 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
     return np.array(encoded, dtype=np.int64), vocabulary
 
 
-def _text(cell: Any) -> str:
-    """A label's name: 3 and 3.0 are the same name, blanks around text do not count."""
-    if isinstance(cell, float | np.floating) and not cell % 1:
-        cell = int(cell)
-    return str(cell).strip()
-
-
-def _is_whole(cell: Any) -> bool:
+def _whole(cell: Any) -> int | None:
+    """The integer that a cell holds, also as text or as a float such as pandas makes of integers with gaps."""
     if isinstance(cell, bool | np.bool_):
-        return False
+        return None
+    if isinstance(cell, int | np.integer):
+        return int(cell)
+    if isinstance(cell, float | np.floating):
+        return int(cell) if float(cell).is_integer() else None
     if isinstance(cell, str):
-        return cell.strip().removeprefix("-").isdecimal()
-    return isinstance(cell, int | np.integer) or (isinstance(cell, float | np.floating) and not cell % 1)
+        digits = cell.strip().removesuffix(".0")
+        return int(digits) if digits.removeprefix("-").isdecimal() else None
+    return None
+
+
+def _name(cell: Any) -> str:
+    """A label's name: 3 and 3.0 are the same name, blanks around text do not count."""
+    whole = None if isinstance(cell, str) else _whole(cell)
+    return str(cell if whole is None else whole).strip()

@@ -21,6 +21,18 @@ from newkinds.methods import CategoryDiscoverer
 Format = Literal["csv", "jsonl", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "category": pa.int64(),
+        "name": pa.string(),
+        "kind": pa.string(),
+        "confidence": pa.float32(),
+        "novelty": pa.float32(),
+    }
+)
+"""Columns of predictions."""
+
 
 def predictions_table(
     model: CategoryDiscoverer,
@@ -46,13 +58,14 @@ def predictions_table(
     categories = model.categories_[columns]
     return pa.table(
         {
-            "id": pa.array(list(ids), type=pa.string()),
+            "id": list(ids),
             "category": categories,
-            "name": pa.array([names[int(c)] for c in categories], type=pa.string()),
-            "kind": pa.array(np.where(columns < n_known, "known", "new").tolist(), type=pa.string()),
+            "name": [names[int(c)] for c in categories],
+            "kind": np.where(columns < n_known, "known", "new").tolist(),
             "confidence": probabilities[np.arange(len(columns)), columns].astype(np.float32),
             "novelty": probabilities[:, n_known:].sum(axis=1).astype(np.float32),
-        }
+        },
+        schema=SCHEMA,
     )
 
 
@@ -98,6 +111,8 @@ def _appending(file: BinaryIO, form: Format) -> Iterator[Callable[[pa.Table], No
 
         try:
             yield write_parquet
+            if not writers:  # no sample at all: a table of no rows, not a file of no bytes
+                write_parquet(SCHEMA.empty_table())
         finally:
             for writer in writers:
                 writer.close()

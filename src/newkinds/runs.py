@@ -36,6 +36,11 @@ from newkinds.predictions import predictions_table
 SCHEMA_VERSION = 1
 MODEL_FILE, FEATURES_FILE, RUN_FILE = "model.safetensors", "features.npy", "run.json"
 PREDICTIONS = "predictions"
+RUN_KEYS = (
+    *("source", "method", "parameters", "chosen", "curves", "categories", "score", "stopped", "n_iter", "warnings"),
+    *("seconds", "versions", "created"),
+)
+"""Parts of `run.json` that are read again."""
 CURVE_POINTS = 200
 """Points kept of a training curve."""
 
@@ -68,6 +73,16 @@ class Discovery:
         return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
 
 
+def check_partly_labelled(collection: FeatureSet) -> None:
+    """Refuse a collection of which nothing, or everything, is labelled."""
+    if collection.n_labelled == 0:
+        raise InputError(
+            "no sample is labelled: there is nothing known to start from; give labels for some samples (--labels)"
+        )
+    if collection.n_labelled == len(collection):
+        raise InputError("every sample is labelled: there is nothing to discover; leave out the labels of some")
+
+
 def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
     """Fit a method to a collection of which a part, but not all, is labelled.
 
@@ -79,12 +94,7 @@ def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
     >>> found.names[9]
     'new-5'
     """
-    if collection.n_labelled == 0:
-        raise InputError(
-            "no sample is labelled: there is nothing known to start from; give labels for some samples (--labels)"
-        )
-    if collection.n_labelled == len(collection):
-        raise InputError("every sample is labelled: there is nothing to discover; leave out the labels of some")
+    check_partly_labelled(collection)
     began = time.perf_counter()
     model.fit(collection.features, collection.labels)
     return Discovery(collection, model, {"fit": time.perf_counter() - began})
@@ -227,6 +237,8 @@ def read_run(run: str | Path) -> dict[str, Any]:
         raise InputError(
             f"{path} has schema version {found}; newkinds {__version__} reads version {SCHEMA_VERSION}"
         )
+    if missing := [key for key in RUN_KEYS if key not in record]:
+        raise InputError(f"{path} is damaged: it lacks {', '.join(missing)}")
     return record
 
 
@@ -264,7 +276,12 @@ def load(run: str | Path) -> CategoryDiscoverer:
         arrays = load_file(path)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
-    model = METHODS[record["method"]](**record["parameters"]).restore(arrays)
+    try:
+        model = METHODS[record["method"]](**record["parameters"]).restore(arrays)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} does not fit {RUN_FILE}: {error}") from error
+    if model.categories_.tolist() != [category["id"] for category in record["categories"]]:
+        raise InputError(f"{path} does not fit {RUN_FILE}: their categories differ")
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
     model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
     if record["chosen"]["lam"] is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from newkinds.data.pictures import check_image
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories
 
@@ -56,11 +57,16 @@ class FeatureSet:
         object.__setattr__(self, "labels", check_labels(self.labels, n))
         if self.truth is not None:
             object.__setattr__(self, "truth", check_labels(self.truth, n))
-            given = self.labels != UNLABELLED
-            if (self.labels[given] != self.truth[given]).any():
+            labelled = self.labels != UNLABELLED
+            if (self.labels[labelled] != self.truth[labelled]).any():
                 raise InputError("a labelled sample's label differs from its truth; are both from the same data?")
-        if self.names is not None and self.labels.max(initial=-1) >= len(self.names):
-            raise InputError(f"label {self.labels.max()} has no name; there are {len(self.names)} names")
+        if self.names is not None:
+            given = (self.labels,) if self.truth is None else (self.labels, self.truth)
+            largest = max(values.max(initial=UNLABELLED) for values in given)
+            if largest >= len(self.names):
+                raise InputError(f"label {largest} has no name; there are {len(self.names)} names")
+        if self.images is not None:
+            check_image(self.images, n_axes=1)
         for name in ("ids", "texts", "images"):
             values: Sequence[Any] | None = getattr(self, name)
             if values is not None and len(values) != n:

@@ -10,6 +10,13 @@ import numpy.typing as npt
 from newkinds.errors import InputError
 
 
+def check_image(image: npt.NDArray[Any], n_axes: int = 0) -> None:
+    """Refuse what is not a greyscale or colour image, or (`n_axes` = 1) a stack of them."""
+    shape = image.shape[n_axes:]
+    if image.dtype != np.uint8 or not (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)):
+        raise InputError(f"images must be uint8, height × width (× 3); got {image.dtype} of shape {image.shape}")
+
+
 def png(image: npt.NDArray[Any]) -> bytes:
     """A greyscale (height, width) or colour (height, width, 3) uint8 image as the bytes of a PNG file.
 
@@ -18,8 +25,7 @@ def png(image: npt.NDArray[Any]) -> bytes:
     >>> png(np.zeros((8, 8), dtype=np.uint8))[:4]
     b'\\x89PNG'
     """
-    if image.dtype != np.uint8 or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 3)):
-        raise InputError(f"an image must be uint8, height × width (× 3); got {image.dtype} of shape {image.shape}")
+    check_image(image)
     height, width = image.shape[:2]
     colour_type = 0 if image.ndim == 2 else 2
     rows = image.reshape(height, -1)

@@ -4,18 +4,39 @@ Nothing is unpickled: an array of Python objects is refused.
 """
 
 import csv
+import tokenize
 import zipfile
-from collections.abc import Callable, Sequence
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.feature_set import FeatureSet
+from newkinds.data.feature_set import FeatureSet, check_features
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
 
+UNREADABLE = (
+    ValueError,
+    EOFError,
+    OSError,
+    KeyError,
+    NotImplementedError,
+    MemoryError,  # a header that claims more than there is
+    OverflowError,
+    SyntaxError,  # numpy reads a header as a Python literal
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+    csv.Error,
+)
+"""What numpy, pyarrow and the standard library raise over damaged files."""
+NPY_MAGIC = b"\x93NUMPY"
+PANDAS_INDEX = "__index_level_"
 RELEASED_FILES = ("all_feats.npy", "targets.npy", "mask_lab.npy", "mask_cls.npy")
 NUMERIC_TYPES = (
     "halffloat",
@@ -55,24 +76,24 @@ def read_features(
     """
     path = Path(source)
     raw = _read_raw(path)
+    with _blaming(path):
+        check_features(raw["features"])
     ids = raw.get("ids")
     if labels is not None:
         raw["labels"] = read_labels(labels, len(raw["features"]), ids)
     if truth is not None:
         raw["truth"] = read_labels(truth, len(raw["features"]), ids)
-    encoded, names, encoded_truth = _encode(raw)
-    try:
+    encoded, names, encoded_truth = _encode(raw, Path(labels or path), Path(truth or path))
+    with _blaming(path):
         return FeatureSet(
             features=raw["features"],
             labels=encoded,
             truth=encoded_truth,
             names=names,
             ids=None if ids is None else tuple(map(str, ids)),
-            texts=None if raw.get("texts") is None else tuple(map(str, raw["texts"])),
+            texts=None if raw.get("texts") is None else tuple("" if t is None else str(t) for t in raw["texts"]),
             images=raw.get("images"),
         )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
 
 
 def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = None) -> list[Any]:
@@ -80,7 +101,10 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix == ".npy":
-        columns = {"label": list(read_array(path))}
+        labels = read_array(path)
+        if labels.ndim != 1:
+            raise InputError(f"{path}: labels must be one-dimensional, one a sample; got shape {labels.shape}")
+        columns = {"label": list(labels)}
     elif suffix == ".parquet":
         columns = {name: column.to_pylist() for name, column in _parquet_columns(path).items()}
     elif suffix in {".csv", ".tsv"}:
@@ -100,10 +124,19 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
                 "or add an 'id' column"
             )
         return list(columns["label"])
-    row_of = {str(name): row for row, name in enumerate(range(n_samples) if ids is None else ids)}
+    return _by_id(path, [str(name) for name in columns["id"]], columns["label"], n_samples, ids)
+
+
+def _by_id(path: Path, names: list[str], labels: list[Any], n_samples: int, ids: Sequence[Any] | None) -> list[Any]:
+    """Put labels that come with ids in the order of the samples."""
+    own = [str(name) for name in (range(n_samples) if ids is None else ids)]
+    for where, called in ((str(path), names), ("the features", own)):
+        if double := next((name for name, count in Counter(called).items() if count > 1), None):
+            raise InputError(f"{path} gives labels by id, but the id {double!r} occurs more than once in {where}")
+    row_of = {name: row for row, name in enumerate(own)}
     result: list[Any] = [None] * n_samples
-    for name, label in zip(columns["id"], columns["label"], strict=True):
-        row = row_of.get(str(name))
+    for name, label in zip(names, labels, strict=True):
+        row = row_of.get(name)
         if row is None:
             raise InputError(
                 f"{path}: id {name!r} is not in the features (ids there: {', '.join([*row_of][:3])}, …)"
@@ -112,18 +145,31 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
     return result
 
 
-def _encode(raw: dict[str, Any]) -> tuple[IntArray, tuple[str, ...] | None, IntArray | None]:
+@contextmanager
+def _blaming(path: Path) -> Iterator[None]:
+    """Put the file's name before an error about what is in it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _encode(
+    raw: dict[str, Any], labels_file: Path, truth_file: Path
+) -> tuple[IntArray, tuple[str, ...] | None, IntArray | None]:
     """Labels and truth as integers that agree with each other: names known from labels come first."""
     n = len(raw["features"])
     if raw.get("labels") is None:
         labels, names = np.full(n, UNLABELLED), None
     else:
-        labels, names = encode_labels(raw["labels"])
+        with _blaming(labels_file):
+            labels, names = encode_labels(raw["labels"])
     if raw.get("truth") is None:
         return labels, names, None
-    truth, truth_names = encode_labels(raw["truth"], names or ())
-    if names is None and truth_names is not None and (labels != UNLABELLED).any():
-        raise InputError("labels are integers but the truth has names; give both in the same form")
+    with _blaming(truth_file):
+        truth, truth_names = encode_labels(raw["truth"], names or ())
+        if names is None and truth_names is not None and (labels != UNLABELLED).any():
+            raise InputError("labels are integers but the truth has names; give both in the same form")
     return labels, truth_names, truth
 
 
@@ -149,6 +195,8 @@ def _read_released(folder: Path) -> dict[str, Any]:
             f"{folder} lacks {', '.join(missing)}; a folder of features has {', '.join(RELEASED_FILES)}"
         )
     features = read_array(folder / RELEASED_FILES[0], memory_map=True)
+    with _blaming(folder / RELEASED_FILES[0]):
+        check_features(features)
     targets, is_labelled, is_known = (read_array(folder / name) for name in RELEASED_FILES[1:])
     for name, values in zip(RELEASED_FILES[1:], (targets, is_labelled, is_known), strict=True):
         if values.shape != (len(features),):
@@ -158,7 +206,10 @@ def _read_released(folder: Path) -> dict[str, Any]:
     is_labelled, is_known = is_labelled.astype(bool), is_known.astype(bool)
     if (is_labelled & ~is_known).any():
         raise InputError(f"{folder}: mask_lab marks samples as labelled that mask_cls says are of no known class")
-    truth, _ = encode_labels(targets.tolist())
+    with _blaming(folder / "targets.npy"):
+        truth, _ = encode_labels(targets.tolist())
+    if (truth[is_labelled] == UNLABELLED).any():
+        raise InputError(f"{folder}: mask_lab marks a sample as labelled for which targets has no class")
     if np.intersect1d(truth[is_known], truth[~is_known]).size:
         raise InputError(f"{folder}: mask_cls calls some samples of a class known and others not")
     return {"features": features, "labels": np.where(is_labelled, truth, UNLABELLED), "truth": truth}
@@ -166,7 +217,9 @@ def _read_released(folder: Path) -> dict[str, Any]:
 
 def _read_npz(path: Path) -> dict[str, Any]:
     def load() -> dict[str, Any]:
-        with np.load(path, allow_pickle=False) as archive:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is not a zip archive")
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
     arrays: dict[str, Any] = _guard(path, "an .npz archive", load)
@@ -177,9 +230,15 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 def read_array(path: Path, *, memory_map: bool = False) -> npt.NDArray[Any]:
     """An array from an .npy file; never a pickle."""
-    array: npt.NDArray[Any] = _guard(
-        path, "an .npy file", lambda: np.load(path, mmap_mode="r" if memory_map else None, allow_pickle=False)
-    )
+
+    def load() -> npt.NDArray[Any]:
+        with path.open("rb") as file:
+            if file.read(len(NPY_MAGIC)) != NPY_MAGIC:
+                raise ValueError("it does not begin like one")
+        loaded: npt.NDArray[Any] = np.load(path, mmap_mode="r" if memory_map else None, allow_pickle=False)
+        return loaded
+
+    array: npt.NDArray[Any] = _guard(path, "an .npy file", load)
     return array
 
 
@@ -196,12 +255,20 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     raw: dict[str, Any] = {field: columns.pop(name).to_pylist() for name, field in extra.items() if name in columns}
     if "features" in columns:
         column = columns["features"].combine_chunks()
+        if not hasattr(column, "value_lengths") or str(column.type.value_type) not in NUMERIC_TYPES:
+            raise InputError(f"{path}: 'features' must be a column of lists of numbers; it is {column.type}")
         lengths = np.unique([-1 if row is None else row for row in column.value_lengths().to_pylist()])
         if len(lengths) != 1 or lengths[0] < 1:
             raise InputError(f"{path}: every row of 'features' must be a list of the same length")
         raw["features"] = _numbers(path, "features", column.flatten()).reshape(-1, lengths[0])
         return raw
-    numeric = {name: column for name, column in columns.items() if str(column.type) in NUMERIC_TYPES}
+    if confused := [field for field in extra.values() if field in columns and field not in extra]:
+        raise InputError(f"{path}: is the column {confused[0]!r} a feature? Call it by its singular if it is not")
+    numeric = {
+        name: column
+        for name, column in columns.items()
+        if str(column.type) in NUMERIC_TYPES and not name.startswith(PANDAS_INDEX)
+    }
     if not numeric:
         raise InputError(f"{path}: a column 'features' or numeric columns are needed; found {', '.join(columns)}")
     raw["features"] = np.column_stack([_numbers(path, name, column) for name, column in numeric.items()])
@@ -211,7 +278,8 @@ def _read_parquet(path: Path) -> dict[str, Any]:
 def _numbers(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
     if column.null_count:
         raise InputError(f"{path}: column {name!r} has missing values; features must be finite")
-    return np.asarray(column).astype(np.float32)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused in words later
+        return np.asarray(column).astype(np.float32)
 
 
 def _csv_columns(path: Path, delimiter: str) -> dict[str, list[Any]]:
@@ -237,8 +305,8 @@ def _guard(path: Path, kind: str, load: Callable[[], Any]) -> Any:
         raise InputError(f"{path} is empty")
     try:
         return load()
-    except (ValueError, EOFError, OSError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
-        if "allow_pickle" in str(error):
+    except UNREADABLE as error:
+        if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise InputError(
                 f"{path} holds pickled Python objects, which are never loaded: they could run any code; "
                 "save plain numbers or text"

@@ -1,13 +1,13 @@
 """Feature vectors that arrive line by line, as JSON lines or CSV."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.feature_set import check_features
 from newkinds.errors import InputError
 
 CHUNK = 1 << 20
@@ -53,12 +53,7 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
                 rows.append(row)
                 count += 1
         if rows:
-            features = np.array(rows, dtype=np.float64)
-            try:
-                check_features(features)
-            except InputError as error:
-                raise InputError(f"standard input, up to line {line_number}: {error}") from error
-            yield ids, features
+            yield ids, np.array(rows, dtype=np.float64)
         if not chunk:
             return
 
@@ -70,11 +65,12 @@ def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[
         raise InputError(f"line {number} is not UTF-8 text") from error
     if not text:
         return None
+    is_json = text[0] in "[{"
     try:
-        name, values = _parse_json(text) if text[0] in "[{" else _parse_csv(text, n_features)
+        name, values = _parse_json(text) if is_json else _parse_csv(text, n_features)
         row = [float(value) for value in values]
-    except (ValueError, TypeError, KeyError) as error:
-        if number == 1 and text[0] not in "[{":
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        if number == 1 and not is_json and not any(map(_is_number, text.split(","))):
             return None  # a CSV header
         raise InputError(
             f'line {number} is neither {{"id": …, "features": [numbers]}}, nor [numbers], nor numbers separated by '
@@ -82,13 +78,27 @@ def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[
         ) from error
     if len(row) != n_features:
         raise InputError(f"line {number} has {len(row)} numbers where the model expects {n_features}")
+    if not all(map(math.isfinite, row)):
+        raise InputError(f"line {number} has NaN or infinity; features must be finite")
+    if not any(row):
+        raise InputError(f"line {number} is a zero vector, which has no direction and cannot be normalised")
     return name, row
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _parse_json(text: str) -> tuple[str | None, Any]:
     value = json.loads(text)
     if isinstance(value, list):
         return None, value
+    if not isinstance(value["features"], list):
+        raise TypeError
     return (str(value["id"]) if "id" in value else None), value["features"]
 
 

@@ -42,7 +42,8 @@ def write_features(
     array([0, 0, 1])
     """
     path = Path(target)
-    features = np.asarray(collection.features).astype(dtype)
+    with np.errstate(over="ignore"):  # said in words below
+        features = np.asarray(collection.features).astype(dtype)
     if not np.isfinite(features).all():
         raise InputError(f"the features do not fit {dtype} (largest {np.abs(collection.features).max():.3g})")
     suffix = path.suffix.lower()
@@ -78,9 +79,15 @@ def staged(target: Path, *, folder: bool = False) -> Iterator[Path]:
         if folder:
             stage.mkdir()
         yield stage
+        replaced = workshop / "replaced"
         if folder and target.exists():
-            target.rename(workshop / "replaced")
-        os.replace(stage, target)
+            target.rename(replaced)
+        try:
+            os.replace(stage, target)
+        except BaseException:
+            if replaced.exists():
+                replaced.rename(target)
+            raise
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
 

@@ -6,7 +6,10 @@ the gradient. The blocks' log-probabilities are kept between the passes where th
 computed again where they do not, so memory stays bounded for any number of samples and runs.
 """
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,23 +96,45 @@ def optimise(
     >>> trained.partitioners[0].log_probabilities(features.numpy()).argmax(axis=1)
     array([0, 0, 1])
     """
-    batch = _Batch(features, runs, labels)
-    weights = batch.start
-    optimiser = torch.optim.Adam([weights], lr=learning_rate, weight_decay=weight_decay, fused=True)
-    values = torch.empty(max_iter, len(runs), device=features.device)
-    every = max(1, max_iter // REPORTS)
-    for epoch in range(max_iter):
-        values[epoch], weights.grad = batch.value_and_gradient(weights)
-        optimiser.step()
-        if (epoch + 1) % every == 0 or epoch + 1 == max_iter:
-            report_progress(stage, epoch + 1, max_iter)
-    trained = weights.cpu().numpy()
-    return Trained(
-        partitioners=tuple(
-            Partitioner(trained[r, : len(run.start)], run.temperature, run.geometry) for r, run in enumerate(runs)
-        ),
-        values=values.cpu().numpy(),
-    )
+    stop = threading.Event()
+
+    def train(share: Sequence[Run], report: bool) -> Trained:
+        batch = _Batch(features, share, labels)
+        weights = batch.start
+        optimiser = torch.optim.Adam([weights], lr=learning_rate, weight_decay=weight_decay, fused=True)
+        values = torch.empty(max_iter, len(share), device=features.device)
+        every = max(1, max_iter // REPORTS)
+        for epoch in range(max_iter):
+            if stop.is_set():
+                break
+            values[epoch], weights.grad = batch.value_and_gradient(weights)
+            optimiser.step()
+            if report and ((epoch + 1) % every == 0 or epoch + 1 == max_iter):
+                report_progress(stage, epoch + 1, max_iter)
+        trained = weights.cpu().numpy()
+        partitioners = tuple(
+            Partitioner(trained[r, : len(run.start)], run.temperature, run.geometry) for r, run in enumerate(share)
+        )
+        return Trained(partitioners, values.cpu().numpy())
+
+    threads = torch.get_num_threads() if features.device.type == "cpu" else 1
+    if threads == 1 or len(runs) < threads:
+        return train(runs, True)
+    # Runs do not depend on each other: a thread for each share of them, with nothing to wait for, uses the cores
+    # better than sharing out every single operation does.
+    shares = [runs[i::threads] for i in range(threads)]
+    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        futures = [pool.submit(copy_context().run, train, share, report=i == 0) for i, share in enumerate(shares)]
+        try:
+            results = [future.result() for future in futures]
+        except BaseException:  # above all an interruption: the other threads must end too
+            stop.set()
+            raise
+    partitioners = {i + threads * j: p for i, part in enumerate(results) for j, p in enumerate(part.partitioners)}
+    values = np.empty((max_iter, len(runs)), dtype=np.float32)
+    for i, part in enumerate(results):
+        values[:, i::threads] = part.values
+    return Trained(tuple(partitioners[r] for r in range(len(runs))), values)
 
 
 class _Batch:

@@ -1,0 +1,148 @@
+"""Samples that arrive line by line: every form of a line, slow and broken streams."""
+
+import io
+import json
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newkinds import InputError
+from newkinds.data import read_stream
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+rows = st.lists(st.tuples(finite, finite, finite).filter(any), min_size=1, max_size=20)
+
+
+class Dribble(io.RawIOBase):
+    """A stream that gives its bytes a few at a time, as a slow pipe does."""
+
+    def __init__(self, data: bytes, size: int):
+        self.rest, self.size = data, size
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        piece, self.rest = self.rest[: self.size], self.rest[self.size :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def read(data: bytes, n_features: int = 2) -> tuple[list[str], list[list[float]]]:
+    """All ids and all features of a stream."""
+    ids, features = [], []
+    for block_ids, block in read_stream(io.BytesIO(data), n_features):
+        ids += block_ids
+        features += block.tolist()
+    return ids, features
+
+
+def test_every_form_of_a_line_can_stand_in_one_stream():
+    ids, features = read(
+        b'{"id": "a", "features": [1, 2]}\n{"features": [3, 4]}\n[5, 6]\n7,8\nb, 9, 10\n"c",-1,1e2\n'
+    )
+    assert ids == ["a", "1", "2", "3", "b", "c"]
+    assert features == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [-1, 100]]
+
+
+def test_ids_that_are_numbers_become_text():
+    assert read(b'{"id": 17, "features": [1, 2]}\n')[0] == ["17"]
+
+
+@pytest.mark.parametrize("header", [b"x,y\n", b"id,x,y\n", b'"id","x","y"\n', b"\xef\xbb\xbfx,y\r\n"])
+def test_a_csv_header_is_passed_over(header):
+    assert read(header + b"1,2\n") == (["0"], [[1.0, 2.0]])
+
+
+def test_blank_lines_windows_line_ends_and_a_missing_last_line_end_do_no_harm():
+    assert read(b"\n1,2\r\n\r\n  \n[3, 4]") == (["0", "1"], [[1.0, 2.0], [3.0, 4.0]])
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n"])
+def test_an_empty_stream_has_no_samples(data):
+    assert read(data) == ([], [])
+
+
+def test_a_sample_is_given_before_the_next_has_arrived():
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as stream, os.fdopen(writing, "wb", buffering=0) as pipe:
+        blocks = read_stream(stream, 2)
+        pipe.write(b"[1, 2]\n[3,")
+        assert next(blocks)[1].tolist() == [[1, 2]]
+        pipe.write(b" 4]\n")
+        ids, features = next(blocks)
+        assert ids == ["1"]
+        assert features.tolist() == [[3, 4]]
+
+
+@given(rows, st.booleans(), st.integers(1, 40))
+@settings(max_examples=50)
+def test_the_samples_do_not_depend_on_where_the_stream_is_cut(values, as_json, size):
+    lines = [json.dumps(row) if as_json else ",".join(map(repr, row)) for row in values]
+    stream = io.BufferedReader(Dribble("\n".join(lines).encode(), size))
+    blocks = list(read_stream(stream, 3))
+    assert [name for ids, _ in blocks for name in ids] == [str(i) for i in range(len(values))]
+    assert np.array_equal(np.concatenate([features for _, features in blocks]), np.array(values))
+
+
+def test_a_zero_vector_is_refused_with_its_line():
+    with pytest.raises(InputError, match="line 2 is a zero vector"):
+        read(b"[1, 2]\n[0, 0]\n")
+
+
+@pytest.mark.parametrize("line", [b"[1]", b"[1, 2, 3]", b"1,2,3,4", b'{"features": []}'])
+def test_a_wrong_number_of_features_is_refused_with_its_line(line):
+    with pytest.raises(InputError, match=r"line 3 has \d numbers where the model expects 2"):
+        read(b"[1, 2]\n\n" + line + b"\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"one,two",
+        b"1,",
+        b"[1, 2",
+        b"[1, null]",
+        b'["a", "b"]',
+        b"[[1], [2]]",
+        b"{}",
+        b'{"id": "a"}',
+        b'{"features": null}',
+        b'{"features": 12}',
+        b'{"features": "12"}',
+        b'{"features": {"1": 5, "2": 6}}',
+        b"[1, 1" + b"0" * 400 + b"]",
+        b"[" * 100_000,
+    ],
+    ids=lambda line: line[:20].decode(),
+)
+def test_a_line_that_is_no_sample_is_refused_with_its_number(line):
+    with pytest.raises(InputError, match="line 2"):
+        read(b"[1, 2]\n" + line + b"\n")
+
+
+def test_bytes_that_are_no_text_are_refused_with_their_line():
+    with pytest.raises(InputError, match="line 2 is not UTF-8"):
+        read(b"[1, 2]\n\xff\xfe1,2\n")
+
+
+def test_a_first_line_of_numbers_with_a_typing_error_is_not_taken_for_a_header():
+    with pytest.raises(InputError, match=r"line 1\b"):
+        read(b"1.5,2.o\n3,4\n")
+
+
+@pytest.mark.parametrize("line", [b"[1, NaN]", b"[Infinity, 2]", b"1,nan", b"-inf,1", b"1,1e999"])
+def test_nan_and_infinity_are_refused_with_their_line(line):
+    with pytest.raises(InputError, match=r"line 2\b.*finite"):
+        read(b"[1, 2]\n" + line + b"\n[3, 4]\n[5, 6]\n")
+
+
+def test_what_came_before_a_broken_line_has_been_given():
+    stream = io.BufferedReader(Dribble(b"[1, 2]\n[oops]\n", 7))
+    blocks = read_stream(stream, 2)
+    assert next(blocks)[1].tolist() == [[1, 2]]
+    with pytest.raises(InputError, match="line 2"):
+        next(blocks)

@@ -1,0 +1,281 @@
+"""Writing collections: what is written is what is read, and it appears whole or not at all."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from newkinds import FeatureSet, InputError, read_features, write_features
+from newkinds.data import staged
+
+N = 6
+X = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float16).astype(np.float32)
+INTEGERS = {"labels": np.array([3, -1, 8, -1, -1, -1]), "truth": np.array([3, 3, 8, 8, 1, 11])}
+NAMED = {
+    "labels": np.array([0, -1, 1, -1, -1, -1]),
+    "truth": np.array([0, 0, 1, 1, 2, 3]),
+    "names": ("owl", "wren", "ant", "bee"),
+}
+SHOWN = {"ids": tuple("abcdef"), "texts": ("first", "zwölf", "3", "", "five, six", "'7'")}
+
+
+def assert_equal(
+    read: FeatureSet, written: FeatureSet, fields=("labels", "truth", "names", "ids", "texts")
+) -> None:
+    assert np.array_equal(read.features, written.features)
+    for field in fields:
+        one, other = getattr(read, field), getattr(written, field)
+        assert np.array_equal(one, other), field
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("labels", [INTEGERS, NAMED], ids=["integers", "names"])
+def test_npz_round_trip(tmp_path, labels, dtype):
+    images = np.arange(N * 12, dtype=np.uint8).reshape(N, 2, 2, 3)
+    written = FeatureSet(X, images=images, **labels, **SHOWN)
+    write_features(written, tmp_path / "birds.npz", dtype=dtype)
+    read = read_features(tmp_path / "birds.npz")
+    assert read.features.dtype == dtype
+    assert_equal(read, written)
+    assert np.array_equal(read.images, images)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("labels", [INTEGERS, NAMED], ids=["integers", "names"])
+def test_parquet_round_trip(tmp_path, labels, dtype):
+    written = FeatureSet(X, **labels, **SHOWN)
+    write_features(written, tmp_path / "birds.parquet", dtype=dtype)
+    assert_equal(read_features(tmp_path / "birds.parquet"), written)
+    kind = pq.read_schema(tmp_path / "birds.parquet").field("features").type
+    assert str(kind.value_type) == {"float16": "halffloat", "float32": "float"}[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("labels", [INTEGERS, NAMED], ids=["integers", "names"])
+def test_npy_round_trip_with_the_labels_in_a_file_beside_it(tmp_path, labels, dtype):
+    written = FeatureSet(X, **labels)
+    write_features(written, tmp_path / "birds.npy", dtype=dtype)
+    read = read_features(tmp_path / "birds.npy", labels=tmp_path / "birds.labels.npy")
+    assert isinstance(read.features, np.memmap)
+    assert read.features.dtype == dtype
+    assert_equal(read, written, fields=("labels",))
+    assert [read.name_of(i) for i in read.known] == [written.name_of(i) for i in written.known]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_released_round_trip_numbers_the_classes_anew_with_known_ones_first(tmp_path, dtype):
+    write_features(FeatureSet(X, **INTEGERS), tmp_path / "birds", dtype=dtype)
+    assert sorted(os.listdir(tmp_path / "birds")) == [
+        "all_feats.npy",
+        "mask_cls.npy",
+        "mask_lab.npy",
+        "targets.npy",
+    ]
+    assert np.load(tmp_path / "birds" / "mask_cls.npy").tolist() == [True] * 4 + [False] * 2
+    read = read_features(tmp_path / "birds")
+    assert read.features.dtype == dtype
+    assert np.array_equal(read.features, X)
+    assert read.labels.tolist() == [0, -1, 1, -1, -1, -1]
+    assert read.truth.tolist() == [0, 0, 1, 1, 2, 3]
+
+
+def test_unlabelled_collections_come_back_unlabelled(tmp_path):
+    for name in ("birds.npz", "birds.parquet"):
+        write_features(FeatureSet(X, np.full(N, -1)), tmp_path / name)
+        read = read_features(tmp_path / name)
+        assert read.n_labelled == 0
+        assert read.truth is None
+        assert read.ids is None
+
+
+def test_a_memory_map_can_be_written_over_itself(tmp_path):
+    path = tmp_path / "birds.npy"
+    write_features(FeatureSet(X, INTEGERS["labels"]), path)
+    write_features(read_features(path), path, dtype="float16")
+    assert np.array_equal(read_features(path).features, X)
+
+
+@st.composite
+def collections(draw):
+    n = draw(st.integers(1, 8))
+    features = draw(arrays(np.float32, (n, draw(st.integers(1, 4))), elements=st.floats(-1e4, 1e4, width=32)))
+    truth = np.array(draw(st.lists(st.integers(0, 9), min_size=n, max_size=n)))
+    known = draw(st.sets(st.integers(0, 9)))
+    given_labels = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    return FeatureSet(features, np.where(given_labels & np.isin(truth, list(known)), truth, -1), truth=truth)
+
+
+@given(collections(), st.sampled_from(["birds.npz", "birds.parquet", "birds"]))
+@settings(max_examples=60, deadline=None)
+def test_any_collection_comes_back_from_any_format_with_a_truth(written, name):
+    with tempfile.TemporaryDirectory() as folder:
+        write_features(written, Path(folder) / name)
+        read = read_features(Path(folder) / name)
+        assert np.array_equal(read.features, written.features)
+        assert np.array_equal(read.labels >= 0, written.labels >= 0)
+        # The same classes, perhaps with other numbers.
+        pairs = set(zip(read.truth.tolist(), written.truth.tolist(), strict=True))
+        assert len(pairs) == len(set(read.truth.tolist())) == len(set(written.truth.tolist()))
+        if name != "birds":
+            assert np.array_equal(read.truth, written.truth)
+        del read  # and with it the memory map, before the folder goes
+
+
+def test_features_too_large_for_float16_are_refused_and_nothing_is_written(tmp_path):
+    with pytest.raises(InputError, match="do not fit float16"):
+        write_features(FeatureSet(X * 1e6, INTEGERS["labels"]), tmp_path / "birds.npz", dtype="float16")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("truth", [None, np.array([3, 3, 8, 8, 1, -1])], ids=["none", "a gap"])
+def test_the_released_layout_needs_the_truth_of_every_sample(tmp_path, truth):
+    with pytest.raises(InputError, match="needs the true class of every sample"):
+        write_features(FeatureSet(X, INTEGERS["labels"], truth=truth), tmp_path / "birds")
+    assert os.listdir(tmp_path) == []
+
+
+def test_parquet_has_no_place_for_images_and_says_what_has(tmp_path):
+    images = np.zeros((N, 2, 2), np.uint8)
+    with pytest.raises(InputError, match=r"images.*\.npz"):
+        write_features(FeatureSet(X, INTEGERS["labels"], images=images), tmp_path / "birds.parquet")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["birds.npz", "birds.npy", "birds.parquet", "birds"])
+def test_a_folder_that_cannot_be_written_to_is_refused_by_its_name(tmp_path, name):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"cannot write to .*file"):
+        write_features(FeatureSet(X, **INTEGERS), tmp_path / "file" / name)
+
+
+@pytest.mark.parametrize("name", ["birds.npz", "birds.npy", "birds.parquet", "birds"])
+def test_what_was_there_is_replaced_and_nothing_else_is_left(tmp_path, name):
+    write_features(FeatureSet(X[:3], INTEGERS["labels"][:3], truth=INTEGERS["truth"][:3]), tmp_path / name)
+    before = sorted(os.listdir(tmp_path))
+    write_features(FeatureSet(X, **INTEGERS), tmp_path / name)
+    assert np.array_equal(read_features(tmp_path / name).features, X)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+# staged
+
+
+def test_a_staged_file_appears_when_it_is_whole(tmp_path):
+    target = tmp_path / "deep" / "down" / "file.txt"
+    with staged(target) as stage:
+        stage.write_text("half")
+        assert not target.exists()
+        stage.write_text("whole")
+    assert target.read_text() == "whole"
+    assert os.listdir(target.parent) == ["file.txt"]
+
+
+def test_a_staged_folder_appears_when_it_is_whole(tmp_path):
+    target = tmp_path / "run"
+    with staged(target, folder=True) as stage:
+        (stage / "one").write_text("1")
+        assert not target.exists()
+        (stage / "two").write_text("2")
+    assert sorted(os.listdir(target)) == ["one", "two"]
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_failure_leaves_nothing_behind(tmp_path, folder, error):
+    def fail():
+        with staged(tmp_path / "target", folder=folder) as stage:
+            (stage / "part" if folder else stage).write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_failure_leaves_what_was_there_as_it_was(tmp_path, folder, error):
+    target = tmp_path / "target"
+    if folder:
+        target.mkdir()
+    kept = target / "kept" if folder else target
+    kept.write_text("old")
+
+    def fail():
+        with staged(target, folder=folder) as stage:
+            (stage / "part" if folder else stage).write_text("half")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert kept.read_text() == "old"
+    assert os.listdir(tmp_path) == ["target"]
+
+
+def test_a_staged_file_takes_the_place_of_an_earlier_one(tmp_path):
+    target = tmp_path / "file"
+    target.write_text("old")
+    with staged(target) as stage:
+        stage.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_staged_folder_takes_the_place_of_an_earlier_one_with_all_its_files(tmp_path):
+    target = tmp_path / "run"
+    target.mkdir()
+    (target / "old").write_text("old")
+    with staged(target, folder=True) as stage:
+        (stage / "new").write_text("new")
+        assert os.listdir(target) == ["old"]
+    assert os.listdir(target) == ["new"]
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_where_nothing_can_be_put_in_place_the_earlier_one_stays(tmp_path, folder):
+    target = tmp_path / "target"
+    if folder:
+        target.mkdir()
+    kept = target / "kept" if folder else target
+    kept.write_text("old")
+
+    def lose_the_stage():
+        with staged(target, folder=folder) as stage:
+            if folder:
+                stage.rmdir()
+
+    with pytest.raises(OSError, match="target"):
+        lose_the_stage()
+    assert kept.read_text() == "old"
+    assert os.listdir(tmp_path) == ["target"]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_place_below_a_file_is_refused(tmp_path, folder):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match=r"cannot write to .*file"),
+        staged(tmp_path / "file" / "target", folder=folder),
+    ):
+        pytest.fail("there is no such place")
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_two_writers_of_one_target_do_not_disturb_each_other(tmp_path):
+    target = tmp_path / "file"
+    with staged(target) as one:
+        one.write_text("one")
+        with staged(target) as other:
+            other.write_text("other")
+        assert target.read_text() == "other"
+    assert target.read_text() == "one"
+    assert os.listdir(tmp_path) == ["file"]
