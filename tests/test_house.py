@@ -24,6 +24,7 @@ LEVELS = {
     "engine": 1,
     "data": 1,
     "methods": 2,
+    "run_folder": 1,
     "predictions": 3,
     "runs": 3,
     "report": 4,
@@ -71,6 +72,11 @@ def test_importing_the_package_is_light() -> None:
     heavy = ["torch", "sklearn", "scipy", "pyarrow", "rich", "pandas", "numpy"]
     code = f"import sys, newkinds; print([m for m in {heavy} if m in sys.modules])"
     assert run_python(code) == "[]"
+
+
+def test_looking_at_a_run_does_not_wait_for_pytorch() -> None:
+    code = "import sys, newkinds.cli, newkinds.terminal, newkinds.run_folder; print('torch' in sys.modules)"
+    assert run_python(code) == "False"
 
 
 def test_optional_packages_are_never_imported_by_the_methods() -> None:

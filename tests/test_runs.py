@@ -10,7 +10,8 @@ import pytest
 from newkinds import PIM, FeatureSet, InputError, KMeans, SemiSupervisedKMeans, load
 from newkinds.data import digits
 from newkinds.report import write_report
-from newkinds.runs import Discovery, check_target, discover, read_predictions, read_run, save_run
+from newkinds.run_folder import check_target, read_predictions, read_run
+from newkinds.runs import Discovery, discover, save_run
 
 
 def small(labels: np.ndarray | None = None, **extra: object) -> FeatureSet:

@@ -200,7 +200,8 @@ def _discover(
 
     from newkinds.data import staged
     from newkinds.report import write_report
-    from newkinds.runs import check_target, discover, read_run, save_run
+    from newkinds.run_folder import check_target, read_run
+    from newkinds.runs import discover, save_run
     from newkinds.terminal import progress_bars, show_run
 
     check_target(out, force)
@@ -299,7 +300,7 @@ def show(run: RunFolder) -> None:
     """A summary of a run: categories, sizes, how λ and their number were chosen, warnings."""
     from rich.console import Console
 
-    from newkinds.runs import read_run
+    from newkinds.run_folder import read_run
     from newkinds.terminal import show_run
 
     show_run(Console(), read_run(run))

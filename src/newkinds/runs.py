@@ -1,8 +1,6 @@
-"""The run folder: what a discovery leaves on disk, and the way back from it to a fitted model.
+"""A discovery: fitting a method to a collection, saving the run folder, and the way back to a fitted model.
 
-A folder holds `run.json` (everything chosen, measured and warned of), `model.safetensors`, `features.npy`
-(unit length, float16), `predictions.parquet` and `.csv`, and `report.html`. Nothing in it is pickled, and
-everything downstream (report, `show`, `predict`, `load`) reads this folder only.
+What the folder holds is described in `newkinds.run_folder`.
 """
 
 import hashlib
@@ -32,15 +30,16 @@ from newkinds.methods import METHODS, CategoryDiscoverer
 from newkinds.methods.problem import normalised
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.predictions import predictions_table
-
-SCHEMA_VERSION = 1
-MODEL_FILE, FEATURES_FILE, RUN_FILE = "model.safetensors", "features.npy", "run.json"
-PREDICTIONS = "predictions"
-RUN_KEYS = (
-    *("source", "method", "parameters", "chosen", "curves", "categories", "score", "stopped", "n_iter", "warnings"),
-    *("seconds", "versions", "created"),
+from newkinds.run_folder import (
+    FEATURES_FILE,
+    MODEL_FILE,
+    PREDICTIONS_TABLE,
+    PREDICTIONS_TEXT,
+    RUN_FILE,
+    SCHEMA_VERSION,
+    read_run,
 )
-"""Parts of `run.json` that are read again."""
+
 CURVE_POINTS = 200
 """Points kept of a training curve."""
 
@@ -101,7 +100,7 @@ def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
 
 
 def save_run(discovery: Discovery, folder: Path, source: str) -> None:
-    """Write everything but the report into an existing folder; see the module's description."""
+    """Write everything but the report into an existing folder; see `newkinds.run_folder`."""
     began = time.perf_counter()
     collection, model, names = discovery.collection, discovery.model, discovery.names
     features = normalised(np.asarray(collection.features))
@@ -114,11 +113,11 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
         table = table.append_column("truth", pa.array(truth, type=pa.string()))
     if collection.texts is not None:
         table = table.append_column("text", pa.array(collection.texts, type=pa.string()))
-    pa_csv.write_csv(table, folder / f"{PREDICTIONS}.csv")
+    pa_csv.write_csv(table, folder / PREDICTIONS_TEXT)
     if collection.images is not None:
         thumbnails = pa.array([png(image) for image in collection.images], type=pa.binary())
         table = table.append_column("thumbnail", thumbnails)
-    pq.write_table(table, folder / f"{PREDICTIONS}.parquet")
+    pq.write_table(table, folder / PREDICTIONS_TABLE)
     np.save(folder / FEATURES_FILE, features.astype(np.float16))
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
     seconds = {**discovery.seconds, "write": time.perf_counter() - began}
@@ -210,45 +209,6 @@ def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int,
             some = "category is" if len(members) == 1 else "categories are"
             found.append(f"{len(members)} {some} {what}: {shown}")
     return found
-
-
-def check_target(folder: Path, force: bool) -> None:
-    """Refuse a place for a run folder where something is, except an earlier run that may be replaced."""
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not (folder / RUN_FILE).is_file():
-        raise InputError(f"{folder} already exists and is not a run folder; choose another place")
-    if not force:
-        raise InputError(f"{folder} already holds a run; choose another place, or replace it with --force")
-
-
-def read_run(run: str | Path) -> dict[str, Any]:
-    """`run.json` of a run folder, checked."""
-    folder = Path(run)
-    path = folder / RUN_FILE
-    if not path.is_file():
-        raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
-    try:
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-    if not isinstance(record, dict) or record.get("schema_version") != SCHEMA_VERSION:
-        found = record.get("schema_version") if isinstance(record, dict) else None
-        raise InputError(
-            f"{path} has schema version {found}; newkinds {__version__} reads version {SCHEMA_VERSION}"
-        )
-    if missing := [key for key in RUN_KEYS if key not in record]:
-        raise InputError(f"{path} is damaged: it lacks {', '.join(missing)}")
-    return record
-
-
-def read_predictions(run: str | Path) -> pa.Table:
-    """`predictions.parquet` of a run folder."""
-    path = Path(run) / f"{PREDICTIONS}.parquet"
-    try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def load(run: str | Path) -> CategoryDiscoverer:

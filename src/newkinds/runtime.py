@@ -6,11 +6,12 @@ Randomness is always an argument: a `random_state` seeds local generators, globa
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Literal, get_args
 
 from newkinds.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Listener = Callable[[str, int, int], None]
@@ -19,7 +20,7 @@ Listener = Callable[[str, int, int], None]
 _listener: ContextVar[Listener | None] = ContextVar("newkinds_progress_listener", default=None)
 
 
-def resolve_device(device: str) -> torch.device:
+def resolve_device(device: str) -> "torch.device":
     """The torch device that a `device` parameter names, checked to be there.
 
     Examples
@@ -27,6 +28,8 @@ def resolve_device(device: str) -> torch.device:
     >>> resolve_device("cpu")
     device(type='cpu')
     """
+    import torch  # here, so that following progress does not need it
+
     available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from newkinds.methods.n_categories import CategoryCount
 from newkinds.runtime import listening
+
+if TYPE_CHECKING:
+    from newkinds.methods.n_categories import CategoryCount
 
 BAR_WIDTH = 30
 SHOWN_CATEGORIES = 40
@@ -67,7 +69,7 @@ def show_run(console: Console, record: dict[str, Any]) -> None:
         console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
 
 
-def show_estimate(console: Console, found: CategoryCount, n_known: int) -> None:
+def show_estimate(console: Console, found: "CategoryCount", n_known: int) -> None:
     """An estimated number of categories and the curve behind it."""
     console.print(
         f"[bold]{found.n_categories}[/bold] categories, {n_known} known and "

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from newkinds.report.charts import line_chart
-from newkinds.runs import read_predictions, read_run
+from newkinds.run_folder import REPORT_FILE, read_predictions, read_run
 
 TYPICAL = 12
 """Samples shown of a category: the most confident ones."""
@@ -54,7 +54,7 @@ section.category h3 { margin: 0 0 .5rem; font-size: 1rem; }
 
 def write_report(folder: str | Path) -> Path:
     """Write `report.html` into a run folder from what the folder holds."""
-    path = Path(folder) / "report.html"
+    path = Path(folder) / REPORT_FILE
     path.write_text(render(read_run(folder), read_predictions(folder)), "utf-8")
     return path
 
