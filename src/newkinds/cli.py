@@ -296,14 +296,17 @@ def estimate(
 
 @app.command()
 @guarded
-def show(run: RunFolder) -> None:
+def show(
+    run: RunFolder,
+    everything: Annotated[bool, typer.Option("--all", help="List every category.")] = False,
+) -> None:
     """A summary of a run: categories, sizes, how λ and their number were chosen, warnings."""
     from rich.console import Console
 
     from newkinds.run_folder import read_run
     from newkinds.terminal import show_run
 
-    show_run(Console(), read_run(run))
+    show_run(Console(), read_run(run), everything=everything)
 
 
 def number_or_name(text: str, kind: type[int] | type[float]) -> int | float | str:

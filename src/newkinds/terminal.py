@@ -14,9 +14,9 @@ from newkinds.runtime import listening
 if TYPE_CHECKING:
     from newkinds.methods.n_categories import CategoryCount
 
-BAR_WIDTH = 30
-SHOWN_CATEGORIES = 40
-"""Categories listed before the rest is summed up."""
+BAR_WIDTH = 24
+SHOWN_CATEGORIES = 20
+"""Known and new categories listed, each, before the rest is summed up."""
 
 
 @contextmanager
@@ -41,8 +41,8 @@ def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
             yield
 
 
-def show_run(console: Console, record: dict[str, Any]) -> None:
-    """A run's summary: what was chosen and how, the categories, and what to be wary of."""
+def show_run(console: Console, record: dict[str, Any], *, everything: bool = False) -> None:
+    """A run's summary: what was chosen and how, the categories (all, or the first few), what to be wary of."""
     source, chosen, categories = record["source"], record["chosen"], record["categories"]
     new = [category for category in categories if category["kind"] == "new"]
     console.print(
@@ -64,7 +64,7 @@ def show_run(console: Console, record: dict[str, Any]) -> None:
         _show_curve(console, "λ", curves["lam"], chosen["lam"])
     if curves["n_categories"]:
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
-    console.print(_category_table(categories))
+    console.print(_category_table(categories, len(categories) if everything else SHOWN_CATEGORIES))
     for warning in record["warnings"]:
         console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
 
@@ -102,26 +102,26 @@ def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
     console.print(table)
 
 
-def _category_table(categories: list[dict[str, Any]]) -> Table:
+def _category_table(categories: list[dict[str, Any]], shown: int) -> Table:
     table = Table(box=None, padding=(0, 1), show_edge=False)
     table.add_column("id", justify="right", style="dim")
     table.add_column("category")
     table.add_column("samples", justify="right")
     table.add_column("labelled", justify="right", style="dim")
-    table.add_column("")
+    table.add_column("", no_wrap=True, min_width=BAR_WIDTH)
     largest = max((category["size"] for category in categories), default=1) or 1
-    for category in categories[:SHOWN_CATEGORIES]:
-        colour = "yellow" if category["kind"] == "new" else "blue"
-        bar = "█" * round(BAR_WIDTH * category["size"] / largest)
-        mark = " [yellow]new[/yellow]" if category["kind"] == "new" else ""
-        table.add_row(
-            str(category["id"]),
-            escape(category["name"]) + mark,
-            f"{category['size']:,}",
-            f"{category['labelled']:,}",
-            f"[{colour}]{bar}[/{colour}]",
-        )
-    rest = categories[SHOWN_CATEGORIES:]
-    if rest:
-        table.add_row("", f"… {len(rest)} more", f"{sum(category['size'] for category in rest):,}", "", "")
+    for kind, colour, mark in (("known", "blue", ""), ("new", "yellow", " [yellow]new[/yellow]")):
+        members = [category for category in categories if category["kind"] == kind]
+        for category in members[:shown]:
+            bar = "█" * round(BAR_WIDTH * category["size"] / largest)
+            table.add_row(
+                str(category["id"]),
+                escape(category["name"]) + mark,
+                f"{category['size']:,}",
+                f"{category['labelled']:,}",
+                f"[{colour}]{bar}[/{colour}]",
+            )
+        if rest := members[shown:]:
+            samples, labelled = (sum(category[part] for category in rest) for part in ("size", "labelled"))
+            table.add_row("", f"… {len(rest)} more {kind} (show --all)", f"{samples:,}", f"{labelled:,}", "")
     return table
