@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -109,7 +110,13 @@ def test_discover_writes_every_file_of_a_run_and_nothing_else(made):
 def test_the_record_of_a_run_holds_what_was_done(made):
     record = json.loads((made / "run.json").read_text("utf-8"))
     assert record["schema_version"] == 1
-    assert record["source"] == {"name": "birds.npz", "samples": N, "features": WIDTH, "labelled": 20}
+    assert record["source"] == {
+        "name": "birds.npz",
+        "samples": N,
+        "features": WIDTH,
+        "labelled": 20,
+        "columns": None,
+    }
     assert record["method"] == "pim"
     assert record["parameters"]["max_iter"] == 20
     assert record["parameters"]["random_state"] == 0
@@ -787,7 +794,7 @@ def test_an_interrupted_run_clears_up_after_itself(ended, number):
     folder, code, output, errors = ended[number]
     assert code == 130
     assert output == ""
-    assert errors == "Interrupted; nothing was written.\n"
+    assert errors == "Interrupted.\n"
     assert os.listdir(folder) == []
 
 
@@ -797,3 +804,33 @@ def test_a_killed_run_leaves_nothing_that_looks_finished(ended):
     assert not (folder / "run").exists()
     assert list(folder.rglob("run.json")) == []
     assert all(name.startswith(".") for name in os.listdir(folder))
+
+
+def test_a_demo_elsewhere_does_not_replace_a_run(made):
+    fail("demo", "--out", made, says="already holds a run")
+
+
+def test_a_recipe_for_another_method_is_refused(collection, tmp_path):
+    options = ["--method", "sskm", "--recipe", "paper"]
+    fail("discover", collection, "--out", tmp_path / "run", *options, says="the method sskm has no option recipe")
+
+
+def test_lines_before_a_bad_one_are_answered(made):
+    good = json.dumps(X[0].tolist())
+    done = subprocess.run(
+        command("predict", made, "-"), input=f"{good}\nbad\n", capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert len(done.stdout.splitlines()) == 2  # a header and an answer
+    assert "line 2 is neither" in done.stderr
+
+
+def test_named_columns_are_matched_by_name_in_predict(tmp_path):
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(WIDTH)])
+    frame.assign(label=LABELS).to_parquet(tmp_path / "train.parquet")
+    succeed("discover", tmp_path / "train.parquet", "--out", tmp_path / "run", *SMALL)
+    frame[frame.columns[::-1]].to_parquet(tmp_path / "shuffled.parquet")
+    succeed("predict", tmp_path / "run", tmp_path / "shuffled.parquet", "--out", tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet")["category"].to_pylist() == TRUTH.tolist()
+    frame.rename(columns={"f0": "other"}).to_parquet(tmp_path / "foreign.parquet")
+    fail("predict", tmp_path / "run", tmp_path / "foreign.parquet", says="the column 'f0' of the run's features")

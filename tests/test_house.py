@@ -11,6 +11,12 @@ from pathlib import Path
 import pytest
 
 import newkinds
+from newkinds import cli
+from newkinds.methods import METHODS
+from newkinds.methods.infomax import RECIPES
+from newkinds.methods.n_categories import RULES
+from newkinds.predictions import FORMATS
+from newkinds.run_folder import read_run
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
@@ -108,6 +114,15 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             if not line.startswith("$ ") or line.startswith(("$ make", "$ pip", "$ git")):
                 continue
             subprocess.run(["bash", "-o", "pipefail", "-c", line[2:]], check=True, env=environment)
+    assert read_run("newkinds-demo")["score"]["all"] >= 0.85
+    assert read_run("wine-run")["score"]["all"] >= 0.9
+
+
+def test_the_command_line_offers_what_there_is() -> None:
+    assert {member.value for member in cli.Method} == set(METHODS)
+    assert {member.value for member in cli.RecipeName} == set(RECIPES)
+    assert {member.value for member in cli.SearchRule} == set(RULES) - {"silhouette"}
+    assert {member.value for member in cli.OutputFormat} == set(FORMATS)
 
 
 @pytest.mark.slow

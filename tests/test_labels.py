@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from newkinds import UNLABELLED, InputError
 from newkinds.labels import check_labels, encode_labels, is_missing, known_categories, to_columns
 
-LARGEST = 2**63 - 1
+LARGEST = 2**62  # discovered categories get the ids above the known ones
 
 ids = st.integers(0, LARGEST)
 blanks = st.sampled_from([None, float("nan"), pd.NA, "", "  "])
@@ -234,6 +234,16 @@ def test_an_empty_column_and_a_column_of_gaps_have_no_names():
 def test_a_fraction_is_no_label(value):
     with pytest.raises(InputError, match=rf"integers or names.*{float(value)}"):
         encode_labels([1.0, value])
+
+
+@pytest.mark.parametrize("text", ["nan", "None", "<NA>", "NaT"])
+def test_missing_labels_that_were_made_text_are_not_taken_for_a_category(text):
+    with pytest.raises(InputError, match=f"a label reads '{text}'.*leave missing labels blank"):
+        encode_labels(np.array(["cat", text]))
+
+
+def test_codes_with_leading_zeros_are_names():
+    assert encode_labels(["007", "7", ""])[1] == ("007", "7")
 
 
 @pytest.mark.parametrize("value", [-3, "-3", -2.0])

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.csv as pa_csv
 import pytest
+import torch
 
 from newkinds import PIM, FeatureSet, InputError, KMeans, SemiSupervisedKMeans, load
 from newkinds.data import digits
@@ -97,6 +98,40 @@ def test_a_loaded_model_predicts_the_same(folder: Path, found: Discovery) -> Non
     assert model.lam_ == found.model.lam_
     assert model.lam_curve_ == found.model.lam_curve_
     assert model.category_names_ == found.names
+
+
+def test_a_loaded_model_can_be_saved_again_and_fitted_anew(folder: Path, found: Discovery, tmp_path: Path) -> None:
+    model = load(folder)
+    save_run(Discovery(found.collection, model), tmp_path, "again")
+    assert load(tmp_path).lam_curve_ == found.model.lam_curve_
+    model.set_params(n_categories=8, lam=0.2).fit(found.collection.features, found.collection.labels)
+    assert model.n_categories_ == 8
+    assert not hasattr(model, "category_names_")
+
+
+def test_the_search_for_the_number_of_categories_is_loaded_too(tmp_path: Path) -> None:
+    found = discover(small(), KMeans("max-acc-kmeans", random_state=0))
+    save_run(found, tmp_path, "digits")
+    assert load(tmp_path).n_categories_search_ == found.model.n_categories_search_
+
+
+def test_odd_parameters_are_written_down_and_foreign_methods_refused(tmp_path: Path) -> None:
+    grid = [np.float32(0.25), np.float32(0.5)]
+    start = torch.rand(10, 64, generator=torch.Generator().manual_seed(0))
+    found = discover(small(), PIM(init=start, lam_grid=grid, max_iter=3, random_state=0))
+    save_run(found, tmp_path, "digits")
+    model = load(tmp_path)
+    assert model.lam_grid == [0.25, 0.5]
+    np.testing.assert_allclose(model.init, start.numpy())
+
+    class Mine(PIM):
+        pass
+
+    mine = discover(small(), Mine(10, lam=0.3, max_iter=3))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="only the package's own methods can be saved; Mine is not"):
+        save_run(mine, tmp_path / "empty", "digits")
+    assert list((tmp_path / "empty").iterdir()) == []
 
 
 @pytest.mark.parametrize("method", [KMeans, SemiSupervisedKMeans])

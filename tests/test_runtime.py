@@ -16,6 +16,12 @@ def test_unknown_device_is_refused() -> None:
         resolve_device("tpu")
 
 
+@pytest.mark.parametrize("device", ["cpu:x", "cpu:7"])
+def test_a_device_that_cannot_be_is_refused(device: str) -> None:
+    with pytest.raises(InputError, match=f"device='{device}'"):
+        resolve_device(device)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_missing_gpu_is_named() -> None:
     with pytest.raises(InputError, match="this machine has none; try device='auto'"):

@@ -1,6 +1,7 @@
 """The command line: arguments in, calls to the package, nothing else.
 
-Exit codes: 0 all went well; 2 input or options that cannot be used; 130 interrupted.
+Exit codes: 0 all went well; 1 out of memory, or a fault of the program; 2 input or options that cannot be used;
+130 interrupted.
 """
 
 import functools
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 # PyTorch and the rest are imported inside the commands, so that --help answers at once.
 
-BAD_INPUT, INTERRUPTED = 2, 130
+OUT_OF_MEMORY, BAD_INPUT, INTERRUPTED = 1, 2, 130
 DEMO_FOLDER = Path("newkinds-demo")
 PREDICTED_ROWS = 1 << 14
 
@@ -93,7 +94,7 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except (Interrupted, KeyboardInterrupt):
-            typer.secho("Interrupted; nothing was written.", fg="red", err=True)
+            typer.secho("Interrupted.", fg="red", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # whoever read our output has closed it, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -101,6 +102,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         except (InputError, ValueError, OSError) as error:
             typer.secho(f"Error: {error}", fg="red", err=True)
             raise typer.Exit(BAD_INPUT) from None
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and type(error).__name__ != "OutOfMemoryError":
+                raise
+            typer.secho(f"Error: there is not enough memory ({error})", fg="red", err=True)
+            raise typer.Exit(OUT_OF_MEMORY) from None
 
     return run
 
@@ -126,6 +132,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where to put the run folder.")] = DEMO_FOLDER,
     seed: Seed = 0,
     device: DeviceName = "auto",
+    force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Handwritten digits, of which only 0 to 4 are known: find 5 to 9."""
@@ -139,7 +146,8 @@ def demo(
             "label, nothing else does.\nLooking for 10 categories: the 5 known ones and 5 that nobody named."
         )
     model = PIM(n_categories=10, device=device, random_state=seed)
-    _discover(collection, model, "handwritten digits", out, force=True, quiet=quiet)
+    again = force or out == DEMO_FOLDER  # an earlier demo may go
+    _discover(collection, model, "handwritten digits", out, force=again, quiet=quiet)
 
 
 @app.command()
@@ -153,9 +161,9 @@ def discover(
         str, typer.Option(help="Known and new together: a number, auto, max-acc-pim or max-acc-kmeans.")
     ] = "auto",
     method: Annotated[Method, typer.Option(help="How to partition.")] = Method.pim,
-    recipe: Annotated[RecipeName, typer.Option(help="PIM's settings: ours, the paper's, the release's.")] = (
-        RecipeName.newkinds
-    ),
+    recipe: Annotated[
+        RecipeName | None, typer.Option(help="PIM's settings: ours (newkinds), the paper's, the release's.")
+    ] = None,
     lam: Annotated[
         str | None, typer.Option(help="Weight of confidence: a number, or auto or labelled (PIM).")
     ] = None,
@@ -176,7 +184,7 @@ def discover(
 
     given = {
         "n_categories": number_or_name(n_categories, int),
-        "recipe": recipe.value if method is Method.pim else None,
+        "recipe": None if recipe is None else recipe.value,
         "lam": None if lam is None else number_or_name(lam, float),
         "temperature": temperature,
         "init": None if init is None else start(init),
@@ -205,10 +213,8 @@ def _discover(
     from newkinds.terminal import progress_bars, show_run
 
     check_target(out, force)
-    with staged(out, folder=True) as folder:
-        with progress_bars(Console(stderr=True), quiet):
-            found = discover(collection, model)
-        save_run(found, folder, name)
+    with staged(out, folder=True) as folder, progress_bars(Console(stderr=True), quiet):
+        save_run(discover(collection, model), folder, name)
         write_report(folder)
     if not quiet:
         show_run(Console(), read_run(out))
@@ -236,7 +242,7 @@ def predict(
     from rich.console import Console
 
     from newkinds.data import read_features, read_stream
-    from newkinds.predictions import format_of, predict_table, table_writer
+    from newkinds.predictions import format_of, predictions_table, table_writer
     from newkinds.runs import load
     from newkinds.runtime import report_progress
     from newkinds.terminal import progress_bars
@@ -245,14 +251,14 @@ def predict(
     with table_writer(out, format_of(out, form)) as write:
         if source == "-":
             for ids, features in read_stream(sys.stdin.buffer, model.n_features_in_):
-                write(predict_table(model, model.category_names_, ids, features))
+                write(predictions_table(model, model.category_names_, ids, features))
             return
-        collection = read_features(source)
-        ids = collection.sample_ids()
         with progress_bars(Console(stderr=True), quiet):
+            collection = read_features(source)
+            features, ids = collection.arranged(model.source_columns_), collection.sample_ids()
             for first in range(0, len(collection), PREDICTED_ROWS):
                 rows = slice(first, first + PREDICTED_ROWS)
-                write(predict_table(model, model.category_names_, ids[rows], collection.features[rows]))
+                write(predictions_table(model, model.category_names_, ids[rows], features[rows]))
                 report_progress("predicting", min(rows.stop, len(collection)), len(collection))
 
 

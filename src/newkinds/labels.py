@@ -13,7 +13,10 @@ import numpy.typing as npt
 from newkinds.errors import InputError
 
 UNLABELLED = -1
-LARGEST = np.iinfo(np.int64).max
+LARGEST = 2**62
+"""Largest id of a known category: there is room above it for the ids of discovered ones."""
+MISREAD_AS_TEXT = ("nan", "None", "<NA>", "NaT")
+"""What a missing label turns into where numpy or pandas made text of it."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -152,6 +155,11 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
             f"labels must be integers or names, got the fraction {numbers[0]}; is this a column of measurements?"
         )
     texts = [None if cell is None else _name(cell) for cell in cells]
+    if misread := next((text for text in texts if text in MISREAD_AS_TEXT), None):
+        raise InputError(
+            f"a label reads {misread!r}, which is what a missing label becomes when it is turned into text; leave "
+            "missing labels blank, or rename the category if it is called so"
+        )
     further = sorted({text for text in texts if text is not None} - set(names))
     vocabulary = (*names, *further)
     ids = {name: i for i, name in enumerate(vocabulary)}
@@ -168,8 +176,9 @@ def _whole(cell: Any) -> int | None:
     if isinstance(cell, float | np.floating):
         return int(cell) if float(cell).is_integer() else None
     if isinstance(cell, str):
-        digits = cell.strip().removesuffix(".0")
-        return int(digits) if digits.removeprefix("-").isdecimal() else None
+        text = cell.strip().removesuffix(".0")
+        is_plain = text.removeprefix("-").isdecimal() and str(int(text)) == text  # 007 is a name
+        return int(text) if is_plain else None
     return None
 
 

@@ -153,7 +153,7 @@ def value_and_gradient(log_p: Tensor, log_pi: Tensor, labels: Tensor, weights: R
         dF/ds_ik = p_ik (u_ik - q_i + l_i) - l_i [k = y_i],    F = sum_i q_i - l_i log p_{i, y_i}
 
     Samples may be given in blocks, with log_pi of all of them: values add up, gradients stand side by side.
-    A category that a run does not have (padding) carries a very negative, finite log p and gets gradient 0.
+    A category that a run does not have (padding) carries a very negative, finite log p: its gradient vanishes.
 
     Parameters
     ----------

@@ -38,8 +38,8 @@ def predictions_table(
     model: CategoryDiscoverer,
     names: dict[int, str],
     ids: Sequence[str],
-    columns: IntArray,
-    probabilities: npt.NDArray[np.float64],
+    features: npt.NDArray[Any],
+    categories: IntArray | None = None,
 ) -> pa.Table:
     """Category, known or new, confidence and novelty of each sample.
 
@@ -49,32 +49,23 @@ def predictions_table(
     names : dict of int to str
         Name of each category.
     ids : sequence of str
-    columns : ndarray of shape (samples,)
-        The category of each sample as a column of `probabilities`.
-    probabilities : ndarray of shape (samples, categories)
-        `model.predict_proba`; the confidence is the probability of the category given.
+    features : ndarray of shape (samples, features)
+    categories : ndarray of shape (samples,), optional
+        Categories that are settled already; by default each sample's most probable one.
     """
-    n_known = len(model.known_categories_)
-    categories = model.categories_[columns]
+    result = model.assess(features, categories)
+    is_known = np.isin(result.categories, model.known_categories_)
     return pa.table(
         {
             "id": list(ids),
-            "category": categories,
-            "name": [names[int(c)] for c in categories],
-            "kind": np.where(columns < n_known, "known", "new").tolist(),
-            "confidence": probabilities[np.arange(len(columns)), columns].astype(np.float32),
-            "novelty": probabilities[:, n_known:].sum(axis=1).astype(np.float32),
+            "category": result.categories,
+            "name": [names[int(c)] for c in result.categories],
+            "kind": np.where(is_known, "known", "new").tolist(),
+            "confidence": result.confidence.astype(np.float32),
+            "novelty": result.novelty.astype(np.float32),
         },
         schema=SCHEMA,
     )
-
-
-def predict_table(
-    model: CategoryDiscoverer, names: dict[int, str], ids: Sequence[str], features: npt.NDArray[Any]
-) -> pa.Table:
-    """`predictions_table` of new samples: each gets its most probable category."""
-    probabilities = model.predict_proba(features)
-    return predictions_table(model, names, ids, probabilities.argmax(axis=1), probabilities)
 
 
 def format_of(path: Path | None, wanted: str | None) -> Format:

@@ -25,9 +25,9 @@ from newkinds import __version__
 from newkinds.data import FeatureSet
 from newkinds.data.pictures import png
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED
-from newkinds.methods import METHODS, CategoryDiscoverer
-from newkinds.methods.problem import normalised
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods import METHODS, CategoryCount, CategoryDiscoverer
+from newkinds.methods.problem import as_array, normalised
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.predictions import predictions_table
 from newkinds.run_folder import (
@@ -39,7 +39,9 @@ from newkinds.run_folder import (
     SCHEMA_VERSION,
     read_run,
 )
+from newkinds.runtime import report_progress
 
+PICTURES_A_REPORT = 1000
 CURVE_POINTS = 200
 """Points kept of a training curve."""
 
@@ -100,13 +102,15 @@ def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
 
 
 def save_run(discovery: Discovery, folder: Path, source: str) -> None:
-    """Write everything but the report into an existing folder; see `newkinds.run_folder`."""
+    """Write everything but the report into an existing folder; see `newkinds.run_folder`.
+
+    `run.json`, without which nothing takes the folder for a run, comes last.
+    """
     began = time.perf_counter()
     collection, model, names = discovery.collection, discovery.model, discovery.names
+    record = _record(discovery, source)
     features = normalised(np.asarray(collection.features))
-    probabilities = model.predict_proba(features)
-    columns = np.searchsorted(model.categories_, model.labels_)
-    table = predictions_table(model, names, collection.sample_ids(), columns, probabilities)
+    table = predictions_table(model, names, collection.sample_ids(), features, model.labels_)
     table = table.append_column("given", pa.array(collection.labels != UNLABELLED))
     if collection.truth is not None:
         truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth]
@@ -115,27 +119,39 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
         table = table.append_column("text", pa.array(collection.texts, type=pa.string()))
     pa_csv.write_csv(table, folder / PREDICTIONS_TEXT)
     if collection.images is not None:
-        thumbnails = pa.array([png(image) for image in collection.images], type=pa.binary())
-        table = table.append_column("thumbnail", thumbnails)
+        table = table.append_column("thumbnail", pa.array(_thumbnails(collection.images), type=pa.binary()))
     pq.write_table(table, folder / PREDICTIONS_TABLE)
     np.save(folder / FEATURES_FILE, features.astype(np.float16))
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
-    seconds = {**discovery.seconds, "write": time.perf_counter() - began}
-    record = _record(discovery, source, folder, seconds)
+    record["features"]["sha256"] = _sha256(folder / FEATURES_FILE)
+    record["seconds"]["write"] = round(time.perf_counter() - began, 3)
     lines = (f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
     (folder / RUN_FILE).write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 
-def _record(discovery: Discovery, source: str, folder: Path, seconds: dict[str, float]) -> dict[str, Any]:
+def _thumbnails(images: npt.NDArray[np.uint8]) -> list[bytes]:
+    pictures = []
+    for i, image in enumerate(images):
+        pictures.append(png(image))
+        if (i + 1) % PICTURES_A_REPORT == 0:
+            report_progress("writing thumbnails", i + 1, len(images))
+    return pictures
+
+
+def _record(discovery: Discovery, source: str) -> dict[str, Any]:
     collection, model, names = discovery.collection, discovery.model, discovery.names
-    sizes = {int(c): int((model.labels_ == c).sum()) for c in model.categories_}
-    labelled = {int(c): int((collection.labels == c).sum()) for c in model.categories_}
+    sizes, labelled = (
+        dict(zip(model.categories_.tolist(), _counts(labels, model.categories_), strict=True))
+        for labels in (model.labels_, collection.labels)
+    )
     known = set(model.known_categories_.tolist())
     search = model.n_categories_search_
     lam_curve = getattr(model, "lam_curve_", None)
     objective = getattr(model, "objective_curve_", None)
     score = discovery.score()
-    method = next(name for name, kind in METHODS.items() if type(model) is kind)
+    method = next((name for name, kind in METHODS.items() if type(model) is kind), None)
+    if method is None:
+        raise InputError(f"only the package's own methods can be saved; {type(model).__name__} is not one of them")
     return {
         "schema_version": SCHEMA_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -144,10 +160,11 @@ def _record(discovery: Discovery, source: str, folder: Path, seconds: dict[str, 
             "samples": len(collection),
             "features": collection.features.shape[1],
             "labelled": collection.n_labelled,
+            "columns": None if collection.columns is None else list(collection.columns),
         },
         "encoder": None,
         "preprocessing": {"normalise": "l2"},
-        "features": {"file": FEATURES_FILE, "dtype": "float16", "sha256": _sha256(folder / FEATURES_FILE)},
+        "features": {"file": FEATURES_FILE, "dtype": "float16"},
         "method": method,
         "parameters": {name: _plain(value) for name, value in model.get_params().items()},
         "chosen": {
@@ -178,7 +195,7 @@ def _record(discovery: Discovery, source: str, folder: Path, seconds: dict[str, 
         "stopped": model.stopped_,
         "n_iter": model.n_iter_,
         "warnings": _warnings(model, names, sizes),
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
+        "seconds": {name: round(value, 3) for name, value in discovery.seconds.items()},
         "versions": {
             "newkinds": __version__,
             "python": platform.python_version(),
@@ -214,7 +231,8 @@ def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int,
 def load(run: str | Path) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
-    Its `category_names_` maps every id in `categories_` to a name.
+    Its `category_names_` maps every id in `categories_` to a name, `source_columns_` are the names of the features
+    where they had any. The objective's curve is in `run.json` only.
 
     Examples
     --------
@@ -244,20 +262,34 @@ def load(run: str | Path) -> CategoryDiscoverer:
         raise InputError(f"{path} does not fit {RUN_FILE}: their categories differ")
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
     model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
-    if record["chosen"]["lam"] is not None:
-        curve = record["curves"]["lam"]
-        model.lam_ = record["chosen"]["lam"]
-        model.lam_curve_ = None if curve is None else dict(map(tuple, curve))
+    model.source_columns_ = record["source"].get("columns")
+    chosen, curves = record["chosen"], record["curves"]
+    if chosen["n_categories_rule"] is not None:
+        model.n_categories_search_ = CategoryCount(
+            n_categories=chosen["n_categories"],
+            curve=dict(map(tuple, curves["n_categories"])),
+            bounds=tuple(chosen["n_categories_bounds"]),
+            method=chosen["n_categories_rule"],
+        )
+    if chosen["lam"] is not None:
+        model.lam_ = chosen["lam"]
+        model.lam_curve_ = None if curves["lam"] is None else dict(map(tuple, curves["lam"]))
+        model.objective_curve_ = None
     return model
 
 
 def _plain(value: Any) -> Any:
     """A parameter as JSON can hold it: arrays as lists; a generator, whose state is gone, as null."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, str | int | float | None):
-        return value
-    return list(value) if isinstance(value, list | tuple) else None
+    if isinstance(value, np.random.RandomState):
+        return None
+    return value if isinstance(value, str | int | float | None) else np.asarray(as_array(value)).tolist()
+
+
+def _counts(labels: IntArray, categories: IntArray) -> list[int]:
+    """How many samples have each category; `categories` ascend."""
+    known = labels[labels != UNLABELLED]
+    counts: list[int] = np.bincount(np.searchsorted(categories, known), minlength=len(categories)).tolist()
+    return counts
 
 
 def _number(value: float) -> float | None:

@@ -43,7 +43,14 @@ def resolve_device(device: str) -> "torch.device":
         raise InputError(f"device must be one of {', '.join(get_args(Device))}; got {device!r}")
     if not available[kind]:
         raise InputError(f"device={device!r} was asked for but this machine has none; try device='auto'")
-    return torch.device(device)
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise InputError(f"device={device!r} is not the name of a device, such as 'cuda' or 'cuda:0'") from error
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if (found.index or 0) >= count:
+        raise InputError(f"device={device!r} was asked for but there are only {count} of its kind")
+    return found
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans as SklearnKMeans
 from newkinds import InputError
 from newkinds.data import digits
 from newkinds.engine import kmeans, seed_centroids
-from newkinds.engine.clustering import category_sums
+from newkinds.engine.clustering import _add_by_index, _add_by_product, _Lloyd, category_sums
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +85,19 @@ def test_greedy_seeding_starts_lower_than_plain(features: torch.Tensor) -> None:
 
 
 def test_restarts_do_not_depend_on_each_other(features: torch.Tensor) -> None:
-    """The best of one is never better than the best of many that contain it."""
-    single = [kmeans(features, 10, n_init=1, rng=state(seed)).inertia for seed in range(3)]
-    many = kmeans(features, 10, n_init=10, rng=state(0)).inertia
-    assert many <= min(single[0], np.max(single))
+    """A restart starts from its own seed only: the first of many is the one that runs alone."""
+    alone = seed_centroids(features, 10, n_init=1, rng=state(3))
+    many = seed_centroids(features, 10, n_init=5, rng=state(3))
+    assert torch.equal(alone[0], many[0])
+    assert (
+        kmeans(features, 10, n_init=5, rng=state(3)).inertia <= kmeans(features, 10, n_init=1, rng=state(3)).inertia
+    )
+
+
+def test_the_best_restart_wins(features: torch.Tensor) -> None:
+    inertias = [kmeans(features, 25, n_init=n, rng=state(0)).inertia for n in (1, 3, 10)]
+    assert inertias == sorted(inertias, reverse=True)
+    assert inertias[-1] < inertias[0]
 
 
 def test_an_empty_category_moves_to_the_farthest_sample() -> None:
@@ -146,3 +155,26 @@ def test_sums_of_categories_for_several_restarts() -> None:
     sums, counts = category_sums(features, columns, 2)
     assert sums.tolist() == [[[2, 4], [4, 5]], [[6, 8], [0, 1]]]
     assert counts.tolist() == [[2, 1], [2, 1]]
+
+
+def test_sums_by_index_and_by_product_agree(features: torch.Tensor) -> None:
+    """The second is the GPU's way; it is checked wherever the tests run."""
+    drawn = torch.randint(0, 12, (len(features), 3), generator=torch.Generator().manual_seed(0))
+    columns = drawn + 12 * torch.arange(3)  # rows of its own for each restart
+    by_index, by_product = torch.zeros(36, 64), torch.zeros(36, 64)
+    _add_by_index(by_index, columns, features)
+    _add_by_product(by_product, columns, features)
+    torch.testing.assert_close(by_index, by_product)
+
+
+def test_labels_cost_no_memory_that_grows_with_the_restarts() -> None:
+    """Many restarts with many labelled samples: nothing of the size restarts × labelled × features is made."""
+    features = torch.nn.functional.normalize(
+        torch.rand(2000, 64, generator=torch.Generator().manual_seed(0)), dim=1
+    )
+    labels = np.where(np.arange(2000) < 1000, np.arange(2000) % 5, -1)
+    centroids = seed_centroids(features, 8, labels=labels, n_init=100, rng=state())
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        _Lloyd(features, labels).assign(centroids)
+    largest = max(event.cpu_memory_usage for event in profile.events())
+    assert largest < 100 * 1000 * 64 * 4 / 4

@@ -1,5 +1,7 @@
 """Batched training against a plain autograd loop, one run at a time."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -90,6 +92,41 @@ def test_a_start_of_the_wrong_width_is_refused(case: tuple[torch.Tensor, np.ndar
     features, labels, start = case
     with pytest.raises(InputError, match="the start has 3 features a category, the samples 7"):
         optimise(features, [Run(start[:, :3], PARTITION)], labels=labels, max_iter=1)
+
+
+def test_training_leaves_the_number_of_threads_alone(case: tuple[torch.Tensor, np.ndarray, np.ndarray]) -> None:
+    features, labels, start = case
+    before = torch.get_num_threads()
+    optimise(features, runs_of_all_sorts(start, labels), labels=labels, max_iter=2)
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert seen == [before]
+    assert torch.get_num_threads() == before
+
+
+def test_one_thread_or_several_give_the_same(case: tuple[torch.Tensor, np.ndarray, np.ndarray]) -> None:
+    features, labels, start = case
+    runs = runs_of_all_sorts(start, labels)
+    before = torch.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            results.append(optimise(features, runs, labels=labels, max_iter=10))
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        np.testing.assert_allclose(results[0].values, other.values, rtol=1e-4)
+        for one, two in zip(results[0].partitioners, other.partitioners, strict=True):
+            np.testing.assert_allclose(one.weights, two.weights, rtol=1e-3, atol=1e-4)
+
+
+def test_a_training_that_diverges_says_so(case: tuple[torch.Tensor, np.ndarray, np.ndarray]) -> None:
+    features, labels, start = case
+    with pytest.raises(InputError, match=r"the training diverged at learning_rate=1e\+38; choose a smaller one"):
+        optimise(features, [Run(start, PARTITION)], labels=labels, max_iter=5, learning_rate=1e38)
 
 
 @pytest.mark.parametrize("geometry", ["linear", "euclidean"])

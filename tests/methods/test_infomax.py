@@ -50,7 +50,8 @@ def test_the_recipes_state_the_departures() -> None:
     )
     assert (paper.cumulative, release.cumulative, ours.cumulative) == (False, True, False)
     assert release.lam_warm_up == (0.05,)
-    assert (release.n_init, release.inertia, release.seeding) == (100, "nearest", "d2")
+    assert (release.n_init, release.inertia) == (100, "nearest")
+    assert (release.seeding, release.selection_seeding) == ("d2", "greedy")
 
 
 def test_paper_and_release_are_ordinary_parameters() -> None:
@@ -104,7 +105,7 @@ def test_prototypes_are_taken_as_the_start(small: tuple[np.ndarray, np.ndarray])
     ("prototypes", "n_categories", "message"),
     [
         (np.ones((10, 3)), 10, r"\(10, 64\); got shape \(10, 3\)"),
-        (np.full((10, 64), np.nan), 10, "must be finite"),
+        (np.full((10, 64), np.nan), 10, "must be finite; it holds NaN"),
         (np.ones((4, 64)), "auto", "n_categories=4 is fewer than the 5 categories"),
     ],
 )
@@ -131,6 +132,7 @@ def test_every_start_by_name(small: tuple[np.ndarray, np.ndarray], method: type[
         ({"lam": "guess"}, "'lam' parameter"),
         ({"lam_grid": []}, "lam_grid must be a non-empty sequence"),
         ({"lam_grid": [0.1, -1]}, "lam_grid must be a non-empty sequence"),
+        ({"lam_grid": ["a"]}, "lam_grid must be a non-empty sequence"),
         ({"init": "kmeans"}, "'init' parameter"),
         ({"learning_rate": 0}, "'learning_rate' parameter"),
         ({"temperature": "hot"}, "'temperature' parameter"),
@@ -141,6 +143,25 @@ def test_unfit_parameters_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         PIM(10, **parameters).fit(*small)
+
+
+@pytest.mark.filterwarnings("ignore:PIM. no sample is labelled")
+def test_a_named_rule_is_never_replaced_by_another(small: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.raises(InputError, match="lam='labelled' scores by the labelled samples, and there are none"):
+        PIM(10, lam="labelled", max_iter=5).fit(small[0])
+    with pytest.raises(InputError, match="max-acc-pim scores by the labelled samples, and there are none"):
+        PIM("max-acc-pim", lam=0.3, max_iter=5).fit(small[0])
+
+
+def test_arrays_as_parameters_survive_clone_and_any_memory_layout(small: tuple[np.ndarray, np.ndarray]) -> None:
+    prototypes = np.random.default_rng(0).normal(size=(64, 10)).astype(np.float32)
+    upside_down = prototypes.T[::-1]
+    upside_down.flags.writeable = False
+    model = clone(PIM(init=upside_down, lam_grid=np.array([0.3, 0.3, 0.5]), max_iter=3, random_state=0))
+    model.fit(*small)
+    assert list(model.lam_curve_) == [0.3, 0.5]
+    plain = PIM(init=np.ascontiguousarray(upside_down), lam_grid=[0.3, 0.5], max_iter=3, random_state=0).fit(*small)
+    assert np.array_equal(model.weights_, plain.weights_)
 
 
 def test_rim_and_tim_take_no_rule_for_lam(small: tuple[np.ndarray, np.ndarray]) -> None:

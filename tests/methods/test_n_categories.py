@@ -76,6 +76,13 @@ def test_without_labels_the_silhouette_decides() -> None:
     assert model.n_categories_ == 6
 
 
+def test_the_silhouette_respects_what_is_known() -> None:
+    X, y = blobs(6, known=4)
+    found = estimate_n_categories(X, y, "silhouette", random_state=0)
+    assert found.bounds == (4, 20)
+    assert found.n_categories == 6
+
+
 def test_the_smallest_of_equally_good_numbers_is_taken() -> None:
     X, y = blobs(3, known=1)
     found = estimate_n_categories(X, y, "max-acc-kmeans", bounds=(1, 3), random_state=0)
@@ -95,6 +102,9 @@ def test_a_result_at_the_bound_says_so() -> None:
     [
         ({"bounds": (9, 7)}, r"least <= most; got \(9, 7\)"),
         ({"bounds": (1, 7)}, "fewer than the 6 categories"),
+        ({"bounds": (7,)}, "bounds must be two integers"),
+        ({"bounds": (7, 8.5)}, "bounds must be two integers"),
+        ({"n_init": 0}, "n_init must be at least 1; got 0"),
         ({"bounds": (6, 700)}, "more than 6 known categories"),
         ({"method": "guess"}, "must be one of max-acc-kmeans, max-acc-pim, silhouette; got 'guess'"),
     ],

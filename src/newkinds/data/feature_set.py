@@ -31,6 +31,8 @@ class FeatureSet:
         Name of class 0, 1, …, known ones first; None where labels are plain integers.
     ids : tuple of str, optional
         What to call each sample; by default its row number.
+    columns : tuple of str, optional
+        Name of each feature.
     texts : tuple of str, optional
         What to show of each sample.
     images : ndarray of uint8, shape (samples, height, width) or (samples, height, width, 3), optional
@@ -48,6 +50,7 @@ class FeatureSet:
     truth: IntArray | None = None
     names: tuple[str, ...] | None = None
     ids: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
     texts: tuple[str, ...] | None = None
     images: npt.NDArray[np.uint8] | None = None
 
@@ -67,6 +70,8 @@ class FeatureSet:
                 raise InputError(f"label {largest} has no name; there are {len(self.names)} names")
         if self.images is not None:
             check_image(self.images, n_axes=1)
+        if self.columns is not None and len(self.columns) != self.features.shape[1]:
+            raise InputError(f"there are {self.features.shape[1]} features but {len(self.columns)} columns")
         for name in ("ids", "texts", "images"):
             values: Sequence[Any] | None = getattr(self, name)
             if values is not None and len(values) != n:
@@ -92,6 +97,17 @@ class FeatureSet:
     @property
     def n_known(self) -> int:
         return len(self.known)
+
+    def arranged(self, columns: Sequence[str] | None) -> npt.NDArray[Any]:
+        """The features in the order of named columns; as they are where either side has no names."""
+        if columns is None or self.columns is None or tuple(columns) == self.columns:
+            return self.features
+        if missing := [name for name in columns if name not in self.columns]:
+            there = ", ".join(self.columns[:3])
+            raise InputError(f"the column {missing[0]!r} of the run's features is missing (there are {there}, …)")
+        if further := [name for name in self.columns if name not in columns]:
+            raise InputError(f"the column {further[0]!r} is not among the run's features; remove it")
+        return self.features[:, [self.columns.index(name) for name in columns]]
 
     def sample_ids(self) -> list[str]:
         """What to call each sample: its id, or its row number."""

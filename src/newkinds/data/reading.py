@@ -91,6 +91,7 @@ def read_features(
             truth=encoded_truth,
             names=names,
             ids=None if ids is None else tuple(map(str, ids)),
+            columns=raw.get("columns"),
             texts=None if raw.get("texts") is None else tuple("" if t is None else str(t) for t in raw["texts"]),
             images=raw.get("images"),
         )
@@ -272,6 +273,7 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     if not numeric:
         raise InputError(f"{path}: a column 'features' or numeric columns are needed; found {', '.join(columns)}")
     raw["features"] = np.column_stack([_numbers(path, name, column) for name, column in numeric.items()])
+    raw["columns"] = tuple(numeric)
     return raw
 
 

@@ -44,9 +44,14 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
         if not chunk and rest:
             lines, rest = [rest], b""
         ids, rows = [], []
+        bad: InputError | None = None
         for line in lines:
             line_number += 1
-            sample = _parse(line, line_number, n_features)
+            try:
+                sample = _parse(line, line_number, n_features)
+            except InputError as error:  # what came before it is still answered
+                bad = error
+                break
             if sample is not None:
                 name, row = sample
                 ids.append(str(count) if name is None else name)
@@ -54,6 +59,8 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
                 count += 1
         if rows:
             yield ids, np.array(rows, dtype=np.float64)
+        if bad is not None:
+            raise bad
         if not chunk:
             return
 
@@ -99,7 +106,8 @@ def _parse_json(text: str) -> tuple[str | None, Any]:
         return None, value
     if not isinstance(value["features"], list):
         raise TypeError
-    return (str(value["id"]) if "id" in value else None), value["features"]
+    name = value.get("id")
+    return (None if name is None else str(name)), value["features"]
 
 
 def _parse_csv(text: str, n_features: int) -> tuple[str | None, list[str]]:

@@ -66,9 +66,10 @@ def write_features(
 def staged(target: Path, *, folder: bool = False) -> Iterator[Path]:
     """Give a place beside `target` to write to, and put it in `target`'s place when the block has ended well.
 
-    Whoever looks sees the old file or folder, or the new one whole, never a part. If the block fails, what was
-    written is removed.
+    Nobody ever sees a part: before, there is the old file or folder or nothing, afterwards the new one whole. If
+    the block fails, what was written is removed and the old stays.
     """
+    target = target.absolute()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))

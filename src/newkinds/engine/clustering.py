@@ -41,7 +41,7 @@ class Clustering:
     columns : ndarray of shape (samples,)
         Category of each sample.
     inertia : float
-        Sum of squared distances of the samples to the centroids of their categories.
+        By what the restarts were compared; see `kmeans`.
     n_iter : int
         Iterations until no assignment changed, or the maximum.
     converged : bool
@@ -131,7 +131,7 @@ class _Lloyd:
         self.squares = features.square().sum(1)
         given = np.full(len(features), UNLABELLED) if labels is None else labels
         self.labels = torch.from_numpy(given).to(features.device)
-        self.labelled = torch.nonzero(self.labels != UNLABELLED).squeeze(1)
+        self.any_labelled = bool((given != UNLABELLED).any())
 
     def finish(self, centroids: Tensor, inertia: Inertia, n_iter: int, converged: bool) -> Clustering:
         columns, distances = self.assign(centroids[None])
@@ -140,7 +140,7 @@ class _Lloyd:
         return Clustering(
             centroids=centroids.cpu().numpy(),
             columns=columns[:, 0].cpu().numpy(),
-            inertia=float(distances.double().sum()),
+            inertia=float(distances.cpu().double().sum()),
             n_iter=n_iter,
             converged=converged,
         )
@@ -156,12 +156,11 @@ class _Lloyd:
         for rows in blocks(n, len(flat), flat.device.type):
             products = torch.addmm(offset, self.features[rows], flat.T).view(-1, restarts, categories)
             affinity[rows], columns[rows] = products.max(-1)
-        if keep_labels and len(self.labelled):
-            own = self.labels[self.labelled]
-            columns[self.labelled] = own[:, None]
-            centres = centroids[:, own]  # (restarts, labelled, features)
-            products = (self.features[self.labelled] * centres).sum(-1) - 0.5 * centres.square().sum(-1)
-            affinity[self.labelled] = products.T
+            if keep_labels and self.any_labelled:
+                own = self.labels[rows, None].expand(-1, restarts)
+                at_own = products.gather(-1, own.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+                affinity[rows] = torch.where(own == UNLABELLED, affinity[rows], at_own)
+                columns[rows] = torch.where(own == UNLABELLED, columns[rows], own)
         return columns, (self.squares[:, None] - 2 * affinity).clamp_min_(0)
 
     @staticmethod
@@ -200,21 +199,31 @@ def category_sums(features: Tensor, columns: Tensor, n_categories: int) -> tuple
     sums : Tensor of shape (restarts, categories, features)
     counts : Tensor of shape (restarts, categories)
     """
-    n, restarts = columns.shape
+    restarts = columns.shape[1]
     width = features.shape[1]
     first = torch.arange(restarts, device=columns.device) * n_categories
     flat = columns + first  # a column of its own for each category of each restart
     counts = torch.bincount(flat.flatten(), minlength=restarts * n_categories)
     sums = torch.zeros(restarts * n_categories, width, dtype=features.dtype, device=features.device)
     if features.device.type == "cpu":
-        for r in range(restarts):
-            sums.index_add_(0, flat[:, r], features)
+        _add_by_index(sums, flat, features)
     else:  # index_add_ adds in an order that changes between runs on a GPU; a product does not
-        for rows in blocks(n, restarts * n_categories, features.device.type):
-            members = torch.zeros(rows.stop - rows.start, len(sums), dtype=sums.dtype, device=sums.device)
-            members.scatter_(1, flat[rows], 1.0)
-            sums.addmm_(members.T, features[rows])
+        _add_by_product(sums, flat, features)
     return sums.view(restarts, n_categories, width), counts.view(restarts, n_categories)
+
+
+def _add_by_index(sums: Tensor, columns: Tensor, features: Tensor) -> None:
+    """Add each sample to its row of `sums` for each restart: columns of shape (samples, restarts)."""
+    for own in columns.T:
+        sums.index_add_(0, own, features)
+
+
+def _add_by_product(sums: Tensor, columns: Tensor, features: Tensor) -> None:
+    """The same by a product with the membership matrix, block by block."""
+    for rows in blocks(len(features), len(sums), features.device.type):
+        members = torch.zeros(rows.stop - rows.start, len(sums), dtype=sums.dtype, device=sums.device)
+        members.scatter_(1, columns[rows], 1.0)
+        sums.addmm_(members.T, features[rows])
 
 
 def seed_centroids(
@@ -270,19 +279,20 @@ def seed_centroids(
     seeded = []
     for first in range(0, n_init, group):
         some = streams[first : first + group]
-        seeded.append(_draw_by_distance(pool, known[0], n_novel, candidates, some))
-        report_progress(f"{stage}: seeding", min(first + group, n_init), n_init)
+        seeded.append(_draw_by_distance(pool, known[0], n_novel, candidates, some, f"{stage}: seeding"))
     return torch.cat([centroids, torch.cat(seeded)], dim=1)
 
 
 def _draw_by_distance(
-    pool: Tensor, known: Tensor, n_novel: int, candidates: int, streams: list[np.random.RandomState]
+    pool: Tensor, known: Tensor, n_novel: int, candidates: int, streams: list[np.random.RandomState], stage: str
 ) -> Tensor:
     """k-means++ for a group of restarts: (restarts, novel, features)."""
     restarts, n = len(streams), len(pool)
     squares = pool.square().sum(1)
     draws = np.stack([stream.random_sample((n_novel, candidates)) for stream in streams], axis=1)
-    uniform = torch.from_numpy(draws).to(pool.device)  # (novel, restarts, candidates), float64
+    # Sums over many samples want double precision, which Apple's devices do not have.
+    precise = torch.float32 if pool.device.type == "mps" else torch.float64
+    uniform = torch.from_numpy(draws).to(precise).to(pool.device)  # (novel, restarts, candidates)
     nearest: Tensor | None = None  # squared distance to the nearest centroid so far: (restarts, n)
     if len(known):
         rows = blocks(n, len(known), pool.device.type)
@@ -295,7 +305,7 @@ def _draw_by_distance(
             pick = (uniform[k, :, 0] * n).long().clamp_max_(n - 1)
             nearest = _squared_distances(pool[pick], pool, squares)
         else:
-            cumulative = nearest.double().cumsum(1)
+            cumulative = nearest.to(precise).cumsum(1)
             total = cumulative[:, -1:]
             drawn = torch.searchsorted(cumulative, uniform[k] * total, right=True)
             # Where every sample sits on a centroid there is nothing to prefer: any sample.
@@ -305,6 +315,7 @@ def _draw_by_distance(
             winner = closer.sum(-1).argmin(1)  # lowest inertia
             pick, nearest = drawn[everyone, winner], closer[everyone, winner]
         chosen.append(pool[pick])
+        report_progress(stage, k + 1, n_novel)
     return torch.stack(chosen, dim=1)
 
 

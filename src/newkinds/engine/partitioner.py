@@ -1,5 +1,6 @@
 """The linear soft-partitioner: features and weights in, log-probabilities of the categories out."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from newkinds.labels import IntArray
 
 Geometry = Literal["linear", "euclidean"]
 FloatArray = npt.NDArray[np.float32]
@@ -35,18 +38,30 @@ class Partitioner:
     geometry: Geometry = "linear"
 
     def log_probabilities(self, features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-        """Log-probabilities of shape (samples, categories) of L2-normalised features.
+        """Log-probabilities of shape (samples, categories) of L2-normalised features."""
+        result = np.empty((len(features), len(self.weights)))
+        for rows, log_p in self.by_blocks(features):
+            result[rows] = log_p
+        return result
+
+    def assign(self, features: npt.NDArray[np.floating[Any]]) -> IntArray:
+        """Most probable category of each sample, the first of equals, without an array of all probabilities."""
+        columns = np.empty(len(features), dtype=np.int64)
+        for rows, log_p in self.by_blocks(features):
+            columns[rows] = log_p.argmax(axis=1)
+        return columns
+
+    def by_blocks(self, features: npt.NDArray[np.floating[Any]]) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+        """Log-probabilities block by block: which samples, and their (samples, categories).
 
         In double precision, so that a sample's result does not depend on the samples it comes with.
         """
         weights = torch.from_numpy(np.asarray(self.weights, dtype=np.float64))
         temperature = torch.tensor([self.temperature], dtype=torch.float64)
         scaled, bias = scale(weights[None], temperature, self.geometry == "euclidean")
-        result = np.empty((len(features), len(weights)))
         for rows in blocks(len(features), len(weights), "cpu"):
             block = torch.from_numpy(features[rows].astype(np.float64))
-            result[rows] = log_probabilities(block, scaled, bias)[0].T
-        return result
+            yield rows, log_probabilities(block, scaled, bias)[0].T.numpy()
 
 
 def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tuple[Tensor, Tensor]:

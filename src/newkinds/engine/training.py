@@ -28,7 +28,7 @@ GROUP_COLUMNS = {"cpu": 512, "cuda": 1 << 20, "mps": 1 << 14}
 KEPT_ELEMENTS = {"cpu": 1 << 26, "cuda": 1 << 31, "mps": 1 << 28}
 """Log-probabilities kept between the two passes (float32: 256 MiB on a CPU, 8 GiB on a GPU)."""
 PADDING = -1e4
-"""Logit of a category a run does not have: its probability is exactly 0 in float32, and no product is NaN."""
+"""Logit of a category a run does not have: its probability counts nothing, and no product is NaN."""
 REPORTS = 100
 """Progress reports in one training."""
 
@@ -98,8 +98,8 @@ def optimise(
     """
     stop = threading.Event()
 
-    def train(share: Sequence[Run], report: bool) -> Trained:
-        batch = _Batch(features, share, labels)
+    def train(share: Sequence[Run], report: bool, workers: int = 1) -> Trained:
+        batch = _Batch(features, share, labels, workers)
         weights = batch.start
         optimiser = torch.optim.Adam([weights], lr=learning_rate, weight_decay=weight_decay, fused=True)
         values = torch.empty(max_iter, len(share), device=features.device)
@@ -112,6 +112,8 @@ def optimise(
             if report and ((epoch + 1) % every == 0 or epoch + 1 == max_iter):
                 report_progress(stage, epoch + 1, max_iter)
         trained = weights.cpu().numpy()
+        if not np.isfinite(trained).all():
+            raise InputError(f"the training diverged at learning_rate={learning_rate:g}; choose a smaller one")
         partitioners = tuple(
             Partitioner(trained[r, : len(run.start)], run.temperature, run.geometry) for r, run in enumerate(share)
         )
@@ -123,13 +125,19 @@ def optimise(
     # Runs do not depend on each other: a thread for each share of them, with nothing to wait for, uses the cores
     # better than sharing out every single operation does.
     shares = [runs[i::threads] for i in range(threads)]
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        futures = [pool.submit(copy_context().run, train, share, report=i == 0) for i, share in enumerate(shares)]
-        try:
-            results = [future.result() for future in futures]
-        except BaseException:  # above all an interruption: the other threads must end too
-            stop.set()
-            raise
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            futures = [
+                pool.submit(copy_context().run, train, share, report=i == 0, workers=threads)
+                for i, share in enumerate(shares)
+            ]
+            try:
+                results = [future.result() for future in futures]
+            except BaseException:  # above all an interruption: the other threads must end too
+                stop.set()
+                raise
+    finally:
+        torch.set_num_threads(threads)  # what the workers set is also the default of every thread yet to come
     partitioners = {i + threads * j: p for i, part in enumerate(results) for j, p in enumerate(part.partitioners)}
     values = np.empty((max_iter, len(runs)), dtype=np.float32)
     for i, part in enumerate(results):
@@ -137,14 +145,23 @@ def optimise(
     return Trained(tuple(partitioners[r] for r in range(len(runs))), values)
 
 
+def _kept_elements(device: torch.device) -> int:
+    """`KEPT_ELEMENTS`, or what takes a quarter of a GPU's free memory if that is less."""
+    most = KEPT_ELEMENTS[device.type]
+    if device.type == "cuda":
+        most = min(most, torch.cuda.mem_get_info(device)[0] // 16)
+    return most
+
+
 class _Batch:
     """The runs as tensors, and their objectives' common evaluation."""
 
-    def __init__(self, features: Tensor, runs: Sequence[Run], labels: IntArray | None) -> None:
+    def __init__(self, features: Tensor, runs: Sequence[Run], labels: IntArray | None, workers: int = 1) -> None:
         n, width = features.shape
         categories = max(len(run.start) for run in runs)
         self.features = features
         self.device = features.device.type
+        self.kept_elements = _kept_elements(features.device) // workers
         start = torch.zeros(len(runs), categories, width)
         padding = torch.zeros(len(runs), categories)
         for r, run in enumerate(runs):
@@ -180,7 +197,7 @@ class _Batch:
 
     def _groups(self, n_runs: int, categories: int, n: int) -> list[slice]:
         """Runs evaluated together: few enough for one efficient product and, where possible, to be kept."""
-        size = min(GROUP_COLUMNS[self.device] // categories, KEPT_ELEMENTS[self.device] // (n * categories))
+        size = min(GROUP_COLUMNS[self.device] // categories, self.kept_elements // (n * categories))
         size = max(1, min(size, n_runs))
         return [slice(first, min(first + size, n_runs)) for first in range(0, n_runs, size)]
 
@@ -198,7 +215,7 @@ class _Batch:
         term_weights = self.weights.select(group)
         labels = self.labels if len(self.labels) == 1 else self.labels[group]
         parts = blocks(len(self.features), columns, self.device)
-        keep = len(self.features) * columns <= KEPT_ELEMENTS[self.device]
+        keep = len(self.features) * columns <= self.kept_elements
         kept: list[Tensor] = []
 
         pi = torch.zeros_like(bias)

@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from newkinds.methods.problem import Problem, as_array, normalised, pose
 FLOATS = (np.float64, np.float32, np.float16)
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
+LOADED_ONLY = ("category_names_", "source_columns_")
+"""What `newkinds.load` adds to a model and a new fit takes away."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,14 @@ class Outcome:
     n_iter: int
     stopped: str
     facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Assessment(NamedTuple):
+    """What a model says of samples: category, its probability, and the probability that it is a new one."""
+
+    categories: IntArray
+    confidence: npt.NDArray[np.float64]
+    novelty: npt.NDArray[np.float64]
 
 
 class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -85,7 +95,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         """
         self._validate_params()
         features = self._check_features(X, reset=True)
-        problem = pose(features, as_array(y), device=self.device, random_state=self.random_state)
+        problem = pose(features, y, device=self.device, random_state=self.random_state)
         if self._uses_labels and not problem.n_known:
             warnings.warn(
                 f"{type(self).__name__}: no sample is labelled, so this is plain clustering; mark known samples "
@@ -95,6 +105,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             )
         n_categories, search = self._resolve_n_categories(problem)
         outcome = self._discover(problem, n_categories)
+        for name in LOADED_ONLY:
+            self.__dict__.pop(name, None)
         self.n_categories_search_ = search
         self._adopt(problem, outcome)
         return self
@@ -114,9 +126,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         rule: Rule
         if not isinstance(wanted, str):
             return problem.check_n_categories(wanted), None
-        if not problem.n_known:
+        if not problem.n_known and wanted == "auto":
             rule = "silhouette"
-        elif problem.most_categories == problem.n_known:
+        elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
         elif wanted == "auto":
             rule = "max-acc-pim"
@@ -159,27 +171,48 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def predict(self, X: Any) -> IntArray:
         """Most probable category of each sample; of equals the first in `categories_`."""
-        log_p = self._log_probabilities(X)
-        predicted: IntArray = self.categories_[log_p.argmax(axis=1)]
-        return predicted
+        return self.assess(X).categories
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability of each category, columns in the order of `categories_`."""
-        return np.exp(self._log_probabilities(X))
+        partitioner = self.partitioner_
+        return np.exp(partitioner.log_probabilities(self._unit_features(X)))
 
     def novelty(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability that a sample belongs to a category that had no label."""
-        novel: npt.NDArray[np.float64] = self.predict_proba(X)[:, len(self.known_categories_) :].sum(axis=1)
-        return novel
+        return self.assess(X).novelty
+
+    def assess(self, X: Any, categories: IntArray | None = None) -> Assessment:
+        """Category, confidence and novelty of each sample, in memory that does not grow with the categories.
+
+        Parameters
+        ----------
+        X : array-like of shape (samples, features)
+        categories : ndarray of shape (samples,), optional
+            Categories that are settled already, such as `labels_`; by default the most probable ones.
+        """
+        partitioner = self.partitioner_
+        features = self._unit_features(X)
+        n_known = len(self.known_categories_)
+        columns = np.empty(len(features), dtype=np.int64)
+        if categories is not None:
+            columns[:] = np.searchsorted(self.categories_, categories)
+        confidence, novelty = np.empty(len(features)), np.empty(len(features))
+        for rows, log_p in partitioner.by_blocks(features):
+            if categories is None:
+                columns[rows] = log_p.argmax(axis=1)
+            p = np.exp(log_p)
+            confidence[rows] = np.take_along_axis(p, columns[rows, None], axis=1)[:, 0]
+            novelty[rows] = p[:, n_known:].sum(axis=1)
+        return Assessment(self.categories_[columns], confidence, novelty)
 
     @property
     def partitioner_(self) -> Partitioner:
         check_is_fitted(self)
         return Partitioner(self.weights_, self.temperature_, self._geometry)
 
-    def _log_probabilities(self, X: Any) -> npt.NDArray[np.float64]:
-        partitioner = self.partitioner_
-        return partitioner.log_probabilities(normalised(self._check_features(X, reset=False)))
+    def _unit_features(self, X: Any) -> npt.NDArray[np.floating[Any]]:
+        return normalised(self._check_features(X, reset=False))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -197,4 +230,5 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             setattr(self, f"{name}_", arrays[name])
         self.temperature_ = float(arrays["temperature"].item())
         self.n_categories_, self.n_features_in_ = self.weights_.shape
+        self.n_categories_search_ = None
         return self

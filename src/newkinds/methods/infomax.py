@@ -22,7 +22,7 @@ from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
 from newkinds.methods.n_categories import CategoryCount
-from newkinds.methods.problem import Problem
+from newkinds.methods.problem import Problem, as_array
 from newkinds.objective import PARTITION, SELECTION, SELECTION_RELEASED, Objective
 from newkinds.objective import RIM as RIM_OBJECTIVE
 
@@ -55,8 +55,10 @@ class Recipe:
         G, trained without labels for each lam.
     selection_start : {"kmeans", "kmeans++"}
         What G starts from.
+    selection_seeding : {"greedy", "d2"}
+        Seeding of that k-means.
     seeding : {"greedy", "d2"}
-        k-means++ variant.
+        Seeding of semi-supervised k-means.
     n_init : int
         Restarts of k-means and of semi-supervised k-means.
     inertia : {"squared", "nearest"}
@@ -68,7 +70,8 @@ class Recipe:
     selection_start: Literal["kmeans", "kmeans++"] = "kmeans"
     lam_warm_up: tuple[float, ...] = ()
     cumulative: bool = False
-    seeding: Seeding = "greedy"
+    selection_seeding: Seeding = "d2"
+    seeding: Seeding = "d2"
     n_init: int = 10
     inertia: Inertia = "squared"
 
@@ -78,13 +81,13 @@ RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
 
 RECIPES: dict[str, Recipe] = {
     "newkinds": Recipe(lam_grid=PAPER_GRID),
-    "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++", seeding="d2"),
+    "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++"),
     "release": Recipe(
         lam_grid=RELEASED_GRID,
         lam_warm_up=(0.05,),
         cumulative=True,
         selection=SELECTION_RELEASED,
-        seeding="d2",
+        selection_seeding="greedy",  # scikit-learn's k-means
         n_init=100,
         inertia="nearest",
     ),
@@ -124,13 +127,15 @@ class _InfoMax(CategoryDiscoverer):
     def _start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
         """Prototypes to start from: (categories, features), known ones first."""
         if not isinstance(self.init, str):
-            start = np.asarray(self.init, dtype=np.float32)
+            start = np.array(as_array(self.init), dtype=np.float32, order="C")
             expected = (n_categories, problem.features.shape[1])
-            if start.shape != expected or not np.isfinite(start).all():
+            if start.shape != expected:
                 raise InputError(
-                    f"init as an array must be finite, one row a category and one column a feature: "
+                    f"init as an array must have a row for each category and a column for each feature, "
                     f"{expected}; got shape {start.shape}"
                 )
+            if not np.isfinite(start).all():
+                raise InputError("init as an array must be finite; it holds NaN or infinity")
             return start
         if self.init == "sskm":
             return kmeans(
@@ -167,7 +172,7 @@ class _InfoMax(CategoryDiscoverer):
         partitioner = trained.partitioners[0]
         return Outcome(
             partitioner=partitioner,
-            columns=partitioner.log_probabilities(problem.features.cpu().numpy()).argmax(axis=1),
+            columns=partitioner.assign(problem.features.cpu().numpy()),
             n_iter=self.max_iter,
             stopped="max_iter",
             facts={"lam": run.objective.lam, "objective_curve": trained.values[:, 0], **facts},
@@ -196,12 +201,14 @@ class PIM(_InfoMax):
         G starts from            k-means                 k-means++ seeds       k-means
         trainings of G           independent             independent           each continues the one before,
                                                                                from 0.05 on
-        k-means++                greedy                  plain                 plain
+        k-means++ of G's start   plain                   plain                 greedy (scikit-learn's)
+        k-means++ of ssKM        plain                   plain                 plain
         restarts of ssKM         10                      10 (not stated)       100
         restarts compared by     squared distances,      squared distances,    distances, labelled samples at
                                  labelled at own class   labelled at own class their nearest centroid
         ======================== ======================= ===================== ==============================
 
+        A `lam_grid` of your own is swept cumulatively in the release too, after its 0.05.
         All three: temperature 25, Adam, 1000 epochs, learning rate 1e-3, weight decay 0.01.
     lam : float, "auto" or "labelled"
         Weight of the conditional entropy. "labelled" is the paper's rule: train the unsupervised objective G
@@ -215,7 +222,7 @@ class PIM(_InfoMax):
         Start of the training: semi-supervised k-means, its seeds only, or class means and random samples; or
         prototypes, the known categories' first in the order of their ids.
     n_init : int, optional
-        Restarts of (semi-supervised) k-means; by default the recipe's.
+        Restarts of semi-supervised k-means, by default the recipe's; G's k-means has as many, but at most 10.
     seeding : {"greedy", "d2", "random"}, optional
         How k-means draws its first centroids; by default the recipe's.
     max_iter : int
@@ -315,12 +322,14 @@ n_iter_, stopped_
         curve = None
         if not isinstance(self.lam, str):
             lam = float(self.lam)
-        elif not problem.n_known:
-            lam = UNSUPERVISED_LAM
-        else:
+        elif problem.n_known:
             curve = self._labelled_curve(problem, n_categories, temperature)
             lam = max(curve, key=lambda candidate: curve[candidate])  # the first of equals
-        return self._partition(problem, Run(start, PARTITION.at(lam), temperature), {"lam_curve": curve})
+        elif self.lam == "auto":
+            lam = UNSUPERVISED_LAM
+        else:
+            raise InputError("lam='labelled' scores by the labelled samples, and there are none")
+        return self._partition(problem, Run(start, self._objective.at(lam), temperature), {"lam_curve": curve})
 
     def _labelled_curve(self, problem: Problem, n_categories: int, temperature: float) -> dict[float, float]:
         """Labelled accuracy of the unsupervised objective G for each candidate lam."""
@@ -340,9 +349,9 @@ n_iter_, stopped_
         else:
             runs = [Run(start, recipe.selection.at(lam), temperature) for lam in grid]
             partitioners = list(self._optimise(problem, runs, stage, problem.columns).partitioners)
-        labelled = problem.features.cpu().numpy()[problem.labelled]
+        labelled = problem.labelled_features()
         return {
-            lam: problem.labelled_accuracy(partitioner.log_probabilities(labelled).argmax(axis=1))
+            lam: problem.labelled_accuracy(partitioner.assign(labelled))
             for lam, partitioner in zip(grid, partitioners, strict=True)
         }
 
@@ -353,7 +362,7 @@ n_iter_, stopped_
         return kmeans(
             problem.features,
             n_categories,
-            seeding=self._seeding(),
+            seeding=self.seeding or self._recipe().selection_seeding,
             n_init=min(self._restarts(), SELECTION_RESTARTS),
             max_iter=START_ITERATIONS,
             rng=problem.rng,
@@ -441,7 +450,10 @@ random_state
 
 def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:
     """The candidates for lam as a tuple, or say what is wrong with them."""
-    grid = np.asarray(values, dtype=np.float64)
+    try:
+        grid = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
     if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all() or (grid < 0).any():
         raise InputError(f"lam_grid must be a non-empty sequence of numbers >= 0; got {values!r}")
     return tuple(dict.fromkeys(grid.tolist()))

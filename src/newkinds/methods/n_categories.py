@@ -3,6 +3,10 @@
 Max-ACC: cluster all samples without labels into K categories, score by the clustering accuracy on the labelled
 ones, and search for the best K by Brent's bounded method. GCD clusters by k-means; the PIM paper by its
 unsupervised objective G with lam = 1.
+
+The rules are fixed, whatever the estimator that uses them is set to: k-means with greedy seeding (`n_init`
+restarts), and for G from that start temperature 25, 500 epochs, learning rate 1e-3, weight decay 0.01. The paper
+starts G from k-means++ seeds; a full k-means makes the curve over K less noisy.
 """
 
 from collections.abc import Callable
@@ -95,8 +99,10 @@ def estimate_n_categories(
     """
     features = check_array(as_array(X), dtype=[np.float64, np.float32, np.float16], ensure_min_samples=2)
     problem = pose(features, y, device=device, random_state=random_state)
-    if not problem.n_known and method != "silhouette":
-        raise InputError(f"{method} scores by the labelled samples, and there are none")
+    if bounds is not None and (len(bounds) != 2 or any(int(bound) != bound for bound in bounds)):
+        raise InputError(f"bounds must be two integers, the least and the most categories; got {bounds!r}")
+    if n_init < 1:
+        raise InputError(f"n_init must be at least 1; got {n_init}")
     return search_n_categories(problem, method, bounds, n_init=n_init)
 
 
@@ -106,11 +112,14 @@ def search_n_categories(
     """`estimate_n_categories` for a problem that has been posed already."""
     if method not in RULES:
         raise InputError(f"the rule for n_categories must be one of {', '.join(RULES)}; got {method!r}")
+    if not problem.n_known and method != "silhouette":
+        raise InputError(f"{method} scores by the labelled samples, and there are none")
     seed = int(problem.rng.randint(2**31 - 1))
     n = len(problem.columns)
     if method == "silhouette":
-        lower, upper = bounds or (min(2, n - 1), min(SILHOUETTE_MOST, n - 1))
-        lower, upper = _check_bounds(problem, lower, upper)
+        least = max(problem.n_known, min(2, n - 1))
+        most = max(least, min(SILHOUETTE_MOST, n - 1, problem.most_categories))
+        lower, upper = _check_bounds(problem, *(bounds or (least, most)))
         curve = {}
         for k in range(lower, upper + 1):
             curve[k] = _silhouette(problem, k, n_init, np.random.RandomState(seed))
@@ -190,8 +199,7 @@ def _by_selection_objective(problem: Problem, k: int, n_init: int, rng: np.rando
     clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=stage)
     run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))
     partitioner = optimise(problem.features, [run], max_iter=SEARCH_EPOCHS, stage=stage).partitioners[0]
-    labelled = problem.features.cpu().numpy()[problem.labelled]
-    return np.asarray(partitioner.log_probabilities(labelled).argmax(axis=1))
+    return partitioner.assign(problem.labelled_features())
 
 
 def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> float:

@@ -48,6 +48,9 @@ class Problem:
         """Each known category, and each unlabelled sample one of its own."""
         return self.n_known + int((~self.labelled).sum())
 
+    def labelled_features(self) -> npt.NDArray[np.float32]:
+        return self.features[torch.from_numpy(self.labelled).to(self.features.device)].cpu().numpy()
+
     def labelled_accuracy(self, predicted: IntArray) -> float:
         """Clustering accuracy on the labelled samples: the paper's score for choosing lam and K.
 
@@ -77,10 +80,12 @@ def pose(
     random_state: int | np.random.RandomState | None = None,
 ) -> Problem:
     """Check and prepare a problem: `features` is a finite two-dimensional array, `labels` as the user gave them."""
-    checked = check_labels(labels, len(features))
+    checked = check_labels(as_array(labels), len(features))
     known = known_categories(checked)
     return Problem(
-        features=torch.from_numpy(normalised(features).astype(np.float32)).to(resolve_device(device)),
+        features=torch.from_numpy(normalised(features).astype(np.float32, order="C", copy=False)).to(
+            resolve_device(device)
+        ),
         columns=to_columns(checked, known),
         known=known,
         rng=check_random_state(random_state),
@@ -99,7 +104,7 @@ def normalised(features: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
     """
     kind = np.float64 if features.dtype == np.float64 else np.float32
     values: npt.NDArray[Any] = features.astype(kind)
-    largest = np.abs(values).max(axis=1, keepdims=True)
+    largest = np.maximum(values.max(axis=1, keepdims=True), -values.min(axis=1, keepdims=True))
     if (zero := np.flatnonzero(largest == 0)).size:
         raise InputError(
             f"{len(zero)} of {len(values)} samples are zero vectors (the first is row {zero[0]}): they have no "
@@ -111,5 +116,7 @@ def normalised(features: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
 
 
 def as_array(X: Any) -> Any:
-    """A torch tensor as a numpy array, anything else as it is."""
-    return X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+    """A torch tensor as a numpy array (bfloat16, which numpy lacks, as float32), anything else as it is."""
+    if not isinstance(X, Tensor):
+        return X
+    return (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
