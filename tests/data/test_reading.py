@@ -136,7 +136,8 @@ def test_npy_is_memory_mapped_and_unlabelled_without_a_file_of_labels(npy):
     [pa.list_(pa.float32()), pa.list_(pa.float64()), pa.list_(pa.float16(), WIDTH), pa.large_list(pa.int32())],
 )
 def test_parquet_with_a_list_column(tmp_path, kind):
-    features = pa.array([list(map(int, row)) for row in X], type=kind)
+    number = np.float16 if kind.value_type == pa.float16() else int
+    features = pa.array([list(map(number, row)) for row in X], type=kind)
     source = parquet(tmp_path, features=features, label=LABELS, truth=TRUTH, id=list("abcdef"), text=list("ghijkl"))
     collection = read_features(source)
     assert np.array_equal(collection.features, X)
