@@ -78,7 +78,7 @@ Labels = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and results asked for.")]
-Force = Annotated[bool, typer.Option(help="Replace an earlier run at the same place.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
 
 
 class Interrupted(BaseException):
@@ -138,7 +138,9 @@ def demo(
     """Handwritten digits, of which only 0 to 4 are known: find 5 to 9."""
     from newkinds.data import digits
     from newkinds.methods import PIM
+    from newkinds.run_folder import check_target
 
+    check_target(out, force or out == DEMO_FOLDER)  # an earlier demo may go
     collection = digits(seed)
     if not quiet:
         typer.echo(
@@ -146,8 +148,7 @@ def demo(
             "label, nothing else does.\nLooking for 10 categories: the 5 known ones and 5 that nobody named."
         )
     model = PIM(n_categories=10, device=device, random_state=seed)
-    again = force or out == DEMO_FOLDER  # an earlier demo may go
-    _discover(collection, model, "handwritten digits", out, force=again, quiet=quiet)
+    _discover(collection, model, "handwritten digits", out, quiet)
 
 
 @app.command()
@@ -179,8 +180,12 @@ def discover(
     quiet: Quiet = False,
 ) -> None:
     """Classify the known, discover the new, and write a run folder with a report."""
+    from rich.console import Console
+
     from newkinds.data import read_features
     from newkinds.methods import METHODS
+    from newkinds.run_folder import check_target
+    from newkinds.terminal import progress_bars
 
     given = {
         "n_categories": number_or_name(n_categories, int),
@@ -198,21 +203,21 @@ def discover(
     if foreign := [name for name in parameters if name not in accepted]:
         raise InputError(f"the method {method.value} has no option {', '.join(foreign)}")
     model = METHODS[method.value](**parameters)
-    _discover(read_features(source, labels=labels, truth=truth), model, source.name, out, force=force, quiet=quiet)
+    check_target(out, force)
+    with progress_bars(Console(stderr=True), quiet):
+        collection = read_features(source, labels=labels, truth=truth)
+    _discover(collection, model, source.name, out, quiet)
 
 
-def _discover(
-    collection: "FeatureSet", model: "CategoryDiscoverer", name: str, out: Path, *, force: bool, quiet: bool
-) -> None:
+def _discover(collection: "FeatureSet", model: "CategoryDiscoverer", name: str, out: Path, quiet: bool) -> None:
     from rich.console import Console
 
     from newkinds.data import staged
     from newkinds.report import write_report
-    from newkinds.run_folder import check_target, read_run
+    from newkinds.run_folder import read_run
     from newkinds.runs import discover, save_run
     from newkinds.terminal import progress_bars, show_run
 
-    check_target(out, force)
     with staged(out, folder=True) as folder, progress_bars(Console(stderr=True), quiet):
         save_run(discover(collection, model), folder, name)
         write_report(folder)
@@ -285,10 +290,10 @@ def estimate(
     from newkinds.runs import check_partly_labelled
     from newkinds.terminal import progress_bars, show_estimate
 
-    collection = read_features(source, labels=labels)
-    check_partly_labelled(collection)
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
+        collection = read_features(source, labels=labels)
+        check_partly_labelled(collection)
         found = estimate_n_categories(
             collection.features, collection.labels, method.value, bounds, device=device, random_state=seed
         )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from newkinds.data.pictures import check_image
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories
+from newkinds.runtime import report_progress
 
 CHECKED_ROWS = 1 << 16
 """Rows looked at in one go when features are checked, so that a memory map is never read in whole."""
@@ -118,14 +119,19 @@ class FeatureSet:
         return str(category) if self.names is None else self.names[category]
 
 
-def check_features(features: npt.NDArray[Any]) -> None:
-    """Say what is wrong with an array of features, if anything is."""
+def check_shape(features: npt.NDArray[Any]) -> None:
+    """Refuse what cannot be an array of features, without reading it."""
     if features.ndim != 2:
         raise InputError(f"features must be two-dimensional (samples × features); got shape {features.shape}")
     if features.dtype.kind not in "fiu":
         raise InputError(f"features must be numbers; got {features.dtype}")
     if 0 in features.shape:
         raise InputError(f"there are no features: the array has shape {features.shape}")
+
+
+def check_features(features: npt.NDArray[Any]) -> None:
+    """Say what is wrong with an array of features, if anything is."""
+    check_shape(features)
     for first in range(0, len(features), CHECKED_ROWS):
         block = np.asarray(features[first : first + CHECKED_ROWS])
         bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
@@ -134,3 +140,4 @@ def check_features(features: npt.NDArray[Any]) -> None:
                 f"features must be finite; row {first + bad[0]} has NaN or infinity "
                 "(and perhaps others); remove such samples or encode them again"
             )
+        report_progress("checking the features", min(first + CHECKED_ROWS, len(features)), len(features))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.feature_set import FeatureSet, check_features
+from newkinds.data.feature_set import FeatureSet, check_shape
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
 
@@ -77,7 +77,7 @@ def read_features(
     path = Path(source)
     raw = _read_raw(path)
     with _blaming(path):
-        check_features(raw["features"])
+        check_shape(raw["features"])
     ids = raw.get("ids")
     if labels is not None:
         raw["labels"] = read_labels(labels, len(raw["features"]), ids)
@@ -197,7 +197,7 @@ def _read_released(folder: Path) -> dict[str, Any]:
         )
     features = read_array(folder / RELEASED_FILES[0], memory_map=True)
     with _blaming(folder / RELEASED_FILES[0]):
-        check_features(features)
+        check_shape(features)
     targets, is_labelled, is_known = (read_array(folder / name) for name in RELEASED_FILES[1:])
     for name, values in zip(RELEASED_FILES[1:], (targets, is_labelled, is_known), strict=True):
         if values.shape != (len(features),):
