@@ -1,5 +1,7 @@
 """Labels: what counts as one, what counts as none, and how names become integers and back."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newkinds import UNLABELLED, InputError
-from newkinds.labels import check_labels, encode_labels, is_missing, known_categories, to_columns
+from newkinds.labels import MISREAD_AS_TEXT, check_labels, encode_labels, is_missing, known_categories, to_columns
 
 LARGEST = 2**62  # discovered categories get the ids above the known ones
 
 ids = st.integers(0, LARGEST)
 blanks = st.sampled_from([None, float("nan"), pd.NA, "", "  "])
-# Text that is no blank and no whole number.
-names = st.text(min_size=1).filter(lambda s: s.strip() and not s.strip().removeprefix("-").isdecimal())
+# Text that is no blank, no whole number, and not what a missing label becomes as text.
+names = st.text(min_size=1).filter(
+    lambda s: s.strip() not in ("", *MISREAD_AS_TEXT) and not re.fullmatch(r"-?\d+(\.0)?", s.strip())
+)
 
 
 # check_labels
