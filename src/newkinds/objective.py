@@ -123,7 +123,8 @@ class RunWeights:
 
     @classmethod
     def stack(cls, weights: Sequence[SampleWeights], like: Tensor) -> "RunWeights":
-        return cls(*(torch.tensor(term, dtype=like.dtype, device=like.device) for term in zip(*weights)))  # noqa: B905
+        terms = zip(*weights, strict=True)
+        return cls(*(torch.tensor(term, dtype=like.dtype, device=like.device) for term in terms))
 
     def select(self, runs: slice) -> "RunWeights":
         return RunWeights(self.marginal[runs], self.entropy[runs], self.cross_entropy[runs])
