@@ -78,7 +78,7 @@ def test_closed_form_equals_autograd(name: str, labelled: float) -> None:
 def test_closed_form_equals_finite_differences(
     seed: int, lam: float, cross_entropy: float, marginal_over: str, entropy_over: str, denominator: str
 ) -> None:
-    objective = Objective(marginal_over, entropy_over, lam, cross_entropy, denominator)  # type: ignore[arg-type]
+    objective = Objective(marginal_over, entropy_over, lam, cross_entropy, denominator)
     logits, labels = random_case(seed, n=6, k=4)
     _, gradient = closed_form(logits, labels, objective)
     direction = torch.from_numpy(np.random.default_rng(seed + 1).normal(size=logits.shape))

@@ -22,7 +22,7 @@ def small(labels: np.ndarray | None = None, **extra: object) -> FeatureSet:
         features=source.features[:300],
         labels=source.labels[:300] if labels is None else labels,
         truth=source.truth[:300],
-        **extra,  # type: ignore[arg-type]
+        **extra,
     )
 
 

@@ -61,8 +61,8 @@ def test_known_centroids_start_at_class_means(features: torch.Tensor) -> None:
 
 @pytest.mark.parametrize("seeding", ["greedy", "d2", "random"])
 def test_seeds_differ_between_restarts_and_repeat_for_a_seed(features: torch.Tensor, seeding: str) -> None:
-    one = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))  # type: ignore[arg-type]
-    again = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))  # type: ignore[arg-type]
+    one = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))
+    again = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))
     assert torch.equal(one, again)
     assert len({tuple(restart.flatten().tolist()) for restart in one}) == 4
 
@@ -78,7 +78,7 @@ def test_d2_seeding_draws_in_proportion_to_squared_distance() -> None:
 
 def test_greedy_seeding_starts_lower_than_plain(features: torch.Tensor) -> None:
     def mean_start(seeding: str) -> float:
-        seeds = seed_centroids(features, 30, seeding=seeding, n_init=20, rng=state())  # type: ignore[arg-type]
+        seeds = seed_centroids(features, 30, seeding=seeding, n_init=20, rng=state())
         return float(torch.cdist(features.expand(20, -1, -1), seeds).square().amin(-1).sum(-1).mean())
 
     assert mean_start("greedy") < 0.97 * mean_start("d2")

@@ -133,7 +133,7 @@ def test_a_training_that_diverges_says_so(case: tuple[torch.Tensor, np.ndarray, 
 def test_probabilities_are_the_softmax_of_the_logits(geometry: str) -> None:
     rng = np.random.default_rng(1)
     features, weights = rng.normal(size=(9, 4)), rng.normal(size=(3, 4)).astype(np.float32)
-    ours = np.exp(Partitioner(weights, 7.0, geometry).log_probabilities(features))  # type: ignore[arg-type]
+    ours = np.exp(Partitioner(weights, 7.0, geometry).log_probabilities(features))
     if geometry == "linear":
         logits = 7.0 * features @ weights.T
     else:

@@ -111,10 +111,10 @@ def test_same_seed_same_result_and_global_state_untouched(
     X, y = collection
     np.random.seed(1)  # noqa: NPY002 - the legacy global state is what must not move
     torch.manual_seed(1)
-    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002 - likewise
     one, two = (make(name, n_categories=6).fit(X, y) for _ in range(2))
     assert np.array_equal(one.weights_, two.weights_)
-    assert np.array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert np.array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002 - likewise
     assert torch.equal(torch.get_rng_state(), before[1])
 
 

@@ -34,7 +34,7 @@ def test_brent_finds_the_peak_and_tries_no_integer_twice(peak: int, lower: int, 
 @pytest.mark.parametrize("method", ["max-acc-kmeans", "max-acc-pim"])
 def test_max_acc_finds_well_separated_categories(method: str) -> None:
     X, y = blobs(8, known=5)
-    found = estimate_n_categories(X, y, method, bounds=(5, 14), random_state=0)  # type: ignore[arg-type]
+    found = estimate_n_categories(X, y, method, bounds=(5, 14), random_state=0)
     assert 5 <= found.n_categories <= 9
     assert found.curve[found.n_categories] == max(found.curve.values()) == 1.0
     assert found.bounds == (5, 14)
@@ -112,7 +112,7 @@ def test_a_result_at_the_bound_says_so() -> None:
 def test_unfit_arguments_are_named(arguments: dict[str, object], message: str) -> None:
     X, y = blobs(8, known=6)
     with pytest.raises(InputError, match=message):
-        estimate_n_categories(X, y, **arguments)  # type: ignore[arg-type]
+        estimate_n_categories(X, y, **arguments)
 
 
 def test_max_acc_without_labels_is_refused() -> None:

@@ -188,8 +188,9 @@ class PIM(_InfoMax):
 
     Parameters
     ----------
-    n_categories : int, "auto", "max-acc-pim" or "max-acc-kmeans"
-        Known and new together. "auto" is the product's best rule (today "max-acc-pim", the paper's).
+    n_categories : int, "auto", "max-acc-pim", "max-acc-kmeans" or "silhouette"
+        Known and new together. "auto" is the product's best rule (today "max-acc-pim", the paper's; without labels,
+        which that needs, "silhouette"). See `estimate_n_categories`.
     recipe : {"newkinds", "paper", "release"}
         Whose settings to use where a parameter below is left at "auto" or None:
 
