@@ -142,8 +142,8 @@ def lam_curve(collection: FeatureSet, seed: int, device: str) -> npt.NDArray[np.
     start.fit(collection.features, collection.labels)
     problem = pose(collection.features, collection.labels, device=device)
     runs = [Run(start.weights_, PARTITION.at(lam), temperature=25.0) for lam in LAMS]
-    trained = optimise(problem.features, runs, labels=problem.columns, max_iter=1000)
-    features = problem.features.cpu().numpy()
+    trained = optimise(problem.samples, runs, labels=problem.columns, max_iter=1000)
+    features = problem.samples.take(np.arange(len(problem.samples))).cpu().numpy()
     predicted = [partitioner.log_probabilities(features).argmax(axis=1) for partitioner in trained.partitioners]
     return np.array([percent(score(collection, columns))[0] for columns in predicted])
 

@@ -37,17 +37,17 @@ def main() -> None:
         assert collection.truth is not None
         truth, unlabelled = collection.truth, collection.labels == UNLABELLED
         n_categories = len(np.unique(truth))
-        features = problem.features.cpu().numpy()[unlabelled]
+        features = problem.samples.take(np.flatnonzero(unlabelled)).cpu().numpy()
         print(f"\n{name}: {collection}, K = {n_categories}; F at λ {', '.join(map(str, LAMS))}")
         for seeding in SEEDINGS:
             starts, partitions = [], []
             for seed in range(arguments.starts):
                 rng = np.random.RandomState(seed)
-                start = kmeans(problem.features, n_categories, labels=problem.columns, seeding=seeding, rng=rng)
+                start = kmeans(problem.samples, n_categories, labels=problem.columns, seeding=seeding, rng=rng)
                 right = accuracy(truth[unlabelled], start.columns[unlabelled], collection.known).all
                 starts.append((100 * right, start.inertia))
                 runs = [Run(start.centroids, PARTITION.at(lam)) for lam in LAMS]
-                trained = optimise(problem.features, runs, labels=problem.columns)
+                trained = optimise(problem.samples, runs, labels=problem.columns)
                 partitions.append(
                     [
                         100 * accuracy(truth[unlabelled], partitioner.assign(features), collection.known).all

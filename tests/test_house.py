@@ -12,6 +12,7 @@ import pytest
 
 import newkinds
 from newkinds import cli
+from newkinds.engine import SOLVERS
 from newkinds.methods import METHODS
 from newkinds.methods.infomax import RECIPES
 from newkinds.methods.n_categories import RULES
@@ -123,6 +124,7 @@ def test_the_command_line_offers_what_there_is() -> None:
     assert {member.value for member in cli.RecipeName} == set(RECIPES)
     assert {member.value for member in cli.SearchRule} == set(RULES) - {"silhouette"}
     assert {member.value for member in cli.OutputFormat} == set(FORMATS)
+    assert {member.value for member in cli.SolverOption} == set(SOLVERS)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ Exit codes: 0 all went well; 1 out of memory, or a fault of the program; 2 input
 
 import functools
 import os
+import shutil
 import signal
 import sys
 import time
@@ -53,6 +54,11 @@ class RecipeName(StrEnum):
     release = "release"
 
 
+class SolverOption(StrEnum):
+    lbfgs = "lbfgs"
+    adam = "adam"
+
+
 class SearchRule(StrEnum):
     max_acc_pim = "max-acc-pim"
     max_acc_kmeans = "max-acc-kmeans"
@@ -78,6 +84,13 @@ Labels = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and results asked for.")]
+Checkpoint = Annotated[
+    float,
+    typer.Option(
+        help="Seconds between saved states of long work, beside the run folder; after an interruption the same "
+        "command goes on from there. 0: never."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
 
 
@@ -148,7 +161,7 @@ def demo(
             "label, nothing else does.\nLooking for 10 categories: the 5 known ones and 5 that nobody named."
         )
     model = PIM(n_categories=10, device=device, random_state=seed)
-    _discover(collection, model, "handwritten digits", out, quiet)
+    _discover(collection, model, "handwritten digits", out, quiet, checkpoint=0)
 
 
 @app.command()
@@ -173,18 +186,26 @@ def discover(
         str | None, typer.Option(help="Start: sskm, sskm++, ssrandom, or an .npy file of prototypes.")
     ] = None,
     n_init: Annotated[int | None, typer.Option(help="Restarts of k-means.")] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Epochs of one training.")] = None,
+    solver: Annotated[SolverOption | None, typer.Option(help="How to train; by default the recipe's.")] = None,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Evaluations of one training (epochs of adam, iterations of k-means).")
+    ] = None,
     seed: Seed = 0,
     device: DeviceName = "auto",
+    checkpoint: Checkpoint = 20.0,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Classify the known, discover the new, and write a run folder with a report."""
+    """Classify the known, discover the new, and write a run folder with a report.
+
+    Under torchrun several processes share the samples: torchrun --nproc-per-node 2 -m newkinds discover …
+    """
     from rich.console import Console
 
     from newkinds.data import read_features
     from newkinds.methods import METHODS
     from newkinds.run_folder import check_target
+    from newkinds.runtime import processes, rank
     from newkinds.terminal import progress_bars
 
     given = {
@@ -194,33 +215,50 @@ def discover(
         "temperature": temperature,
         "init": None if init is None else start(init),
         "n_init": n_init,
+        "solver": None if solver is None else solver.value,
         "max_iter": max_iter,
         "random_state": seed,
-        "device": device,
     }
     parameters = {name: value for name, value in given.items() if value is not None}
     accepted = METHODS[method.value]().get_params()
     if foreign := [name for name in parameters if name not in accepted]:
         raise InputError(f"the method {method.value} has no option {', '.join(foreign)}")
-    model = METHODS[method.value](**parameters)
     check_target(out, force)
-    with progress_bars(Console(stderr=True), quiet):
-        collection = read_features(source, labels=labels, truth=truth)
-    _discover(collection, model, source.name, out, quiet)
+    with processes(device) as own_device:
+        model = METHODS[method.value](**parameters, device=own_device)
+        with progress_bars(Console(stderr=True), quiet or rank() > 0):
+            collection = read_features(source, labels=labels, truth=truth)
+        _discover(collection, model, source.name, out, quiet, checkpoint)
 
 
-def _discover(collection: "FeatureSet", model: "CategoryDiscoverer", name: str, out: Path, quiet: bool) -> None:
+def _discover(
+    collection: "FeatureSet", model: "CategoryDiscoverer", name: str, out: Path, quiet: bool, checkpoint: float
+) -> None:
+    """Fit and save; of several processes the first one saves, and speaks."""
+    from contextlib import nullcontext
+
     from rich.console import Console
 
     from newkinds.data import staged
+    from newkinds.engine import checkpointing
     from newkinds.report import write_report
     from newkinds.run_folder import read_run
     from newkinds.runs import discover, save_run
+    from newkinds.runtime import rank
     from newkinds.terminal import progress_bars, show_run
 
+    states = out.absolute().with_name(f".{out.name}.checkpoint")
+    saving = checkpointing(states, checkpoint) if checkpoint > 0 else nullcontext()
+    if rank() > 0:
+        with saving:
+            discover(collection, model)
+        return
     with staged(out, folder=True) as folder, progress_bars(Console(stderr=True), quiet):
-        save_run(discover(collection, model), folder, name)
+        with saving:
+            found = discover(collection, model)
+        save_run(found, folder, name)
         write_report(folder)
+    shutil.rmtree(states, ignore_errors=True)
     if not quiet:
         show_run(Console(), read_run(out))
         typer.echo(f"\nResults are in {out}; open {out / 'report.html'} to look at them.")
@@ -260,10 +298,10 @@ def predict(
             return
         with progress_bars(Console(stderr=True), quiet):
             collection = read_features(source)
-            features, ids = collection.arranged(model.source_columns_), collection.sample_ids()
+            features = collection.arranged(model.source_columns_)
             for first in range(0, len(collection), PREDICTED_ROWS):
                 rows = slice(first, first + PREDICTED_ROWS)
-                write(predictions_table(model, model.category_names_, ids[rows], features[rows]))
+                write(predictions_table(model, model.category_names_, collection.sample_ids(rows), features[rows]))
                 report_progress("predicting", min(rows.stop, len(collection)), len(collection))
 
 

@@ -120,14 +120,20 @@ class RunWeights:
     marginal: Tensor
     entropy: Tensor
     cross_entropy: Tensor
+    same_marginal: bool = False
+    """Whether labelled and unlabelled samples count the same in every run's marginal."""
 
     @classmethod
     def stack(cls, weights: Sequence[SampleWeights], like: Tensor) -> "RunWeights":
-        terms = zip(*weights, strict=True)
-        return cls(*(torch.tensor(term, dtype=like.dtype, device=like.device) for term in terms))
+        marginal, entropy, cross_entropy = (
+            torch.tensor(term, dtype=like.dtype, device=like.device) for term in zip(*weights, strict=True)
+        )
+        same = all(if_labelled == if_not for if_labelled, if_not in (each.marginal for each in weights))
+        return cls(marginal, entropy, cross_entropy, same)
 
-    def select(self, runs: slice) -> "RunWeights":
-        return RunWeights(self.marginal[runs], self.entropy[runs], self.cross_entropy[runs])
+    def select(self, runs: slice | Tensor) -> "RunWeights":
+        """Some of the runs."""
+        return RunWeights(self.marginal[runs], self.entropy[runs], self.cross_entropy[runs], self.same_marginal)
 
 
 def per_sample(weight: Tensor, labels: Tensor) -> Tensor:
@@ -137,6 +143,8 @@ def per_sample(weight: Tensor, labels: Tensor) -> Tensor:
 
 def marginal(p: Tensor, labels: Tensor, weights: RunWeights) -> Tensor:
     """Marginal pi of shape (runs, categories), or a block's share of it: sum_i a_i p_ik."""
+    if weights.same_marginal:
+        return p.sum(-1) * weights.marginal[:, :1]
     return torch.bmm(p, per_sample(weights.marginal, labels).unsqueeze(-1)).squeeze(-1)
 
 
@@ -145,7 +153,15 @@ def log_marginal(pi: Tensor) -> Tensor:
     return pi.clamp_min(TINY).log()
 
 
-def value_and_gradient(log_p: Tensor, log_pi: Tensor, labels: Tensor, weights: RunWeights) -> tuple[Tensor, Tensor]:
+def value_and_gradient(
+    log_p: Tensor,
+    log_pi: Tensor,
+    labels: Tensor,
+    weights: RunWeights,
+    *,
+    out: Tensor | None = None,
+    scratch: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """Objective and its gradient with respect to the logits, in closed form.
 
     With weights a (marginal), c (entropy, lam included) and l (labels) of each sample,
@@ -163,6 +179,8 @@ def value_and_gradient(log_p: Tensor, log_pi: Tensor, labels: Tensor, weights: R
     labels : Tensor of shape (runs, samples) or (1, samples)
         Column of each sample's category, -1 where it has none.
     weights : RunWeights
+    out, scratch : Tensor of the shape of log_p, optional
+        Where to put the gradient (log_p itself will do), and a place to work in.
 
     Returns
     -------
@@ -172,13 +190,14 @@ def value_and_gradient(log_p: Tensor, log_pi: Tensor, labels: Tensor, weights: R
     a, c, label_weight = (
         per_sample(term, labels).unsqueeze(1) for term in (weights.marginal, weights.entropy, weights.cross_entropy)
     )  # each (runs, 1, samples)
-    p = log_p.exp()
-    gradient = torch.mul(log_p, -c).addcmul_(a, log_pi.unsqueeze(-1)).mul_(p)  # p u
+    column = labels.clamp_min(0).unsqueeze(1).expand_as(label_weight)
+    log_p_own = log_p.gather(1, column)
+    p = torch.exp(log_p, out=scratch)
+    gradient = torch.mul(log_p, -c, out=out).addcmul_(a, log_pi.unsqueeze(-1)).mul_(p)  # p u
     q = gradient.sum(1, keepdim=True)
     gradient.addcmul_(p, label_weight - q)
-    column = labels.clamp_min(0).unsqueeze(1).expand_as(label_weight)
     gradient.scatter_add_(1, column, -label_weight)
-    value = (q - label_weight * log_p.gather(1, column)).sum((1, 2))
+    value = (q - label_weight * log_p_own).sum(2).squeeze(1)
     return value, gradient
 
 

@@ -16,20 +16,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from newkinds import __version__
 from newkinds.data import FeatureSet
 from newkinds.data.pictures import png
+from newkinds.engine import normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import METHODS, CategoryCount, CategoryDiscoverer
-from newkinds.methods.problem import as_array, normalised
+from newkinds.methods.problem import as_array
 from newkinds.metrics import Accuracy, accuracy
-from newkinds.predictions import predictions_table
+from newkinds.predictions import predictions_table, table_writer
 from newkinds.run_folder import (
     FEATURES_FILE,
     MODEL_FILE,
@@ -41,7 +40,8 @@ from newkinds.run_folder import (
 )
 from newkinds.runtime import report_progress
 
-PICTURES_A_REPORT = 1000
+WRITTEN_ROWS = 1 << 14
+"""Samples written at a time."""
 CURVE_POINTS = 200
 """Points kept of a training curve."""
 
@@ -107,21 +107,9 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     `run.json`, without which nothing takes the folder for a run, comes last.
     """
     began = time.perf_counter()
-    collection, model, names = discovery.collection, discovery.model, discovery.names
+    model = discovery.model
     record = _record(discovery, source)
-    features = normalised(np.asarray(collection.features))
-    table = predictions_table(model, names, collection.sample_ids(), features, model.labels_)
-    table = table.append_column("given", pa.array(collection.labels != UNLABELLED))
-    if collection.truth is not None:
-        truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth]
-        table = table.append_column("truth", pa.array(truth, type=pa.string()))
-    if collection.texts is not None:
-        table = table.append_column("text", pa.array(collection.texts, type=pa.string()))
-    pa_csv.write_csv(table, folder / PREDICTIONS_TEXT)
-    if collection.images is not None:
-        table = table.append_column("thumbnail", pa.array(_thumbnails(collection.images), type=pa.binary()))
-    pq.write_table(table, folder / PREDICTIONS_TABLE)
-    np.save(folder / FEATURES_FILE, features.astype(np.float16))
+    _write_samples(discovery, folder)
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
     record["features"]["sha256"] = _sha256(folder / FEATURES_FILE)
     record["seconds"]["write"] = round(time.perf_counter() - began, 3)
@@ -129,13 +117,40 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     (folder / RUN_FILE).write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
 
 
-def _thumbnails(images: npt.NDArray[np.uint8]) -> list[bytes]:
-    pictures = []
-    for i, image in enumerate(images):
-        pictures.append(png(image))
-        if (i + 1) % PICTURES_A_REPORT == 0:
-            report_progress("writing thumbnails", i + 1, len(images))
-    return pictures
+def _write_samples(discovery: Discovery, folder: Path) -> None:
+    """Features and predictions of every sample, block by block: a collection may be larger than memory."""
+    collection, n = discovery.collection, len(discovery.collection)
+    with (
+        (folder / FEATURES_FILE).open("wb") as features_file,
+        table_writer(folder / PREDICTIONS_TEXT, "csv") as write_text,
+        table_writer(folder / PREDICTIONS_TABLE, "parquet") as write_table,
+    ):
+        header = {"descr": "<f2", "fortran_order": False, "shape": collection.features.shape}
+        np.lib.format.write_array_header_1_0(features_file, header)
+        for first in range(0, n, WRITTEN_ROWS):
+            rows = slice(first, min(first + WRITTEN_ROWS, n))
+            features = normalised(np.asarray(collection.features[rows]), first)
+            features_file.write(features.astype("<f2").tobytes())
+            table = _samples_table(discovery, rows, features)
+            write_text(table)
+            if collection.images is not None:
+                pictures = pa.array([png(image) for image in collection.images[rows]], type=pa.binary())
+                table = table.append_column("thumbnail", pictures)
+            write_table(table)
+            report_progress("writing the samples", rows.stop, n)
+
+
+def _samples_table(discovery: Discovery, rows: slice, features: npt.NDArray[Any]) -> pa.Table:
+    collection, model = discovery.collection, discovery.model
+    ids = collection.sample_ids(rows)
+    table = predictions_table(model, discovery.names, ids, features, model.labels_[rows])
+    table = table.append_column("given", pa.array(collection.labels[rows] != UNLABELLED))
+    if collection.truth is not None:
+        truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth[rows]]
+        table = table.append_column("truth", pa.array(truth, type=pa.string()))
+    if collection.texts is not None:
+        table = table.append_column("text", pa.array(collection.texts[rows], type=pa.string()))
+    return table
 
 
 def _record(discovery: Discovery, source: str) -> dict[str, Any]:

@@ -1,12 +1,14 @@
-"""Where and how things run: device, seeds, and a way to follow long work.
+"""Where and how things run: device, processes, and a way to follow long work.
 
 Randomness is always an argument: a `random_state` seeds local generators, global ones are never touched.
 """
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from newkinds.errors import InputError
 
@@ -75,3 +77,61 @@ def report_progress(stage: str, done: int, total: int) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(stage, done, total)
+
+
+# Several processes. Everything below is correct with one, so that the maths never branches on the set-up.
+
+
+@contextmanager
+def processes(device: str) -> Iterator[str]:
+    """Join the other processes where `torchrun` started several, and leave them when the block ends.
+
+    Gives the device that this process should use: with several GPUs in a machine each process has its own.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield device
+        return
+    import torch
+    from torch import distributed
+
+    kind = resolve_device(device)
+    if kind.type == "cuda":
+        kind = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        torch.cuda.set_device(kind)
+    distributed.init_process_group("nccl" if kind.type == "cuda" else "gloo")
+    try:
+        yield str(kind)
+    finally:
+        distributed.destroy_process_group()
+
+
+def rank() -> int:
+    """Number of this process, from 0."""
+    return _distributed().get_rank() if n_processes() > 1 else 0
+
+
+def n_processes() -> int:
+    """How many processes work together."""
+    if "torch" not in sys.modules:
+        return 1
+    distributed = _distributed()
+    joined = distributed.is_available() and distributed.is_initialized()
+    return distributed.get_world_size() if joined else 1
+
+
+def total(values: "torch.Tensor") -> "torch.Tensor":
+    """Sum of every process's `values`, in place, with the same bits everywhere.
+
+    An ordinary all-reduce may add in another order on each process; what then follows from the sums, such as
+    whether a step is accepted, could differ. So the first process adds and tells the others.
+    """
+    if n_processes() > 1:
+        _distributed().reduce(values, dst=0)
+        _distributed().broadcast(values, src=0)
+    return values
+
+
+def _distributed() -> Any:
+    from torch import distributed
+
+    return distributed

@@ -7,8 +7,8 @@ from sklearn.cluster import KMeans as SklearnKMeans
 
 from newkinds import InputError
 from newkinds.data import digits
-from newkinds.engine import kmeans, seed_centroids
-from newkinds.engine.clustering import _add_by_index, _add_by_product, _Lloyd, category_sums
+from newkinds.engine import Samples, kmeans, seed_centroids
+from newkinds.engine.clustering import _Lloyd, _sum_by_index, _sum_by_product, category_sums
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_inertia_at_the_nearest_centroid_is_the_release_s() -> None:
 def test_sums_of_categories_for_several_restarts() -> None:
     features = torch.arange(6.0).reshape(3, 2)
     columns = torch.tensor([[0, 1], [0, 0], [1, 0]])
-    sums, counts = category_sums(features, columns, 2)
+    sums, counts = category_sums(Samples(features), columns, 2)
     assert sums.tolist() == [[[2, 4], [4, 5]], [[6, 8], [0, 1]]]
     assert counts.tolist() == [[2, 1], [2, 1]]
 
@@ -162,8 +162,8 @@ def test_sums_by_index_and_by_product_agree(features: torch.Tensor) -> None:
     drawn = torch.randint(0, 12, (len(features), 3), generator=torch.Generator().manual_seed(0))
     columns = drawn + 12 * torch.arange(3)  # rows of its own for each restart
     by_index, by_product = torch.zeros(36, 64), torch.zeros(36, 64)
-    _add_by_index(by_index, columns, features)
-    _add_by_product(by_product, columns, features)
+    _sum_by_index(by_index, columns, features)
+    _sum_by_product(by_product, columns, features)
     torch.testing.assert_close(by_index, by_product)
 
 
@@ -175,6 +175,6 @@ def test_labels_cost_no_memory_that_grows_with_the_restarts() -> None:
     labels = np.where(np.arange(2000) < 1000, np.arange(2000) % 5, -1)
     centroids = seed_centroids(features, 8, labels=labels, n_init=100, rng=state())
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        _Lloyd(features, labels).assign(centroids)
+        _Lloyd(Samples(features), labels).assign(centroids)
     largest = max(event.cpu_memory_usage for event in profile.events())
     assert largest < 100 * 1000 * 64 * 4 / 4

@@ -94,11 +94,11 @@ def test_the_release_sweeps_lam_cumulatively(small: tuple[np.ndarray, np.ndarray
 def test_prototypes_are_taken_as_the_start(small: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = small
     prototypes = np.random.default_rng(0).normal(size=(10, 64)).astype(np.float32)
-    model = PIM(init=prototypes, lam=0.3, max_iter=1, learning_rate=1e-9, weight_decay=0, random_state=0).fit(X, y)
+    model = PIM(init=prototypes, lam=0.3, max_iter=1, random_state=0).fit(X, y)
     assert model.n_categories_ == 10
     rows = {tuple(row.round(4)) for row in model.weights_}
     assert rows == {tuple(row.round(4)) for row in prototypes}
-    np.testing.assert_allclose(model.weights_[:5], prototypes[:5], atol=1e-6)  # known ones keep their order
+    np.testing.assert_allclose(model.weights_[:5], prototypes[:5], atol=1e-5)  # known ones keep their order
 
 
 @pytest.mark.parametrize(

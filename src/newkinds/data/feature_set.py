@@ -110,9 +110,9 @@ class FeatureSet:
             raise InputError(f"the column {further[0]!r} is not among the run's features; remove it")
         return self.features[:, [self.columns.index(name) for name in columns]]
 
-    def sample_ids(self) -> list[str]:
+    def sample_ids(self, rows: slice = slice(None)) -> list[str]:
         """What to call each sample: its id, or its row number."""
-        return [str(i) for i in range(len(self))] if self.ids is None else list(self.ids)
+        return [str(i) for i in range(len(self))[rows]] if self.ids is None else list(self.ids[rows])
 
     def name_of(self, category: int) -> str:
         """Name of a known category."""

@@ -1,21 +1,30 @@
-"""The compute room: batched training of partitioners and batched k-means, on CPU or GPU.
+"""The compute room: batched training of partitioners and batched k-means, on CPU or GPU, in one process or many.
 
-Features come in as an L2-normalised float32 tensor on the device to work on; results go out as numpy.
+Features come in as `Samples`, or as an L2-normalised float32 tensor on the device; results go out as numpy.
 """
 
-from newkinds.engine.clustering import Clustering, Inertia, Seeding, kmeans, seed_centroids
+from newkinds.engine.checkpoints import checkpointing
+from newkinds.engine.clustering import SEEDINGS, Clustering, Inertia, Seeding, kmeans, seed_centroids
+from newkinds.engine.evaluation import Run
 from newkinds.engine.partitioner import Geometry, Partitioner
-from newkinds.engine.training import Run, Trained, optimise
+from newkinds.engine.samples import Samples, normalised
+from newkinds.engine.training import SOLVERS, SolverName, Trained, optimise
 
 __all__ = [
+    "SEEDINGS",
+    "SOLVERS",
     "Clustering",
     "Geometry",
     "Inertia",
     "Partitioner",
     "Run",
+    "Samples",
     "Seeding",
+    "SolverName",
     "Trained",
+    "checkpointing",
     "kmeans",
+    "normalised",
     "optimise",
     "seed_centroids",
 ]

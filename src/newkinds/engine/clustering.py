@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from newkinds.engine.partitioner import FloatArray, blocks
+from newkinds.engine.checkpoints import Arrays, Checkpoint
+from newkinds.engine.partitioner import FloatArray
+from newkinds.engine.samples import Samples, lane_blocks, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.runtime import report_progress
+from newkinds.runtime import n_processes, rank, report_progress, total
 
 Seeding = Literal["greedy", "d2", "random"]
 SEEDINGS: tuple[Seeding, ...] = get_args(Seeding)
@@ -39,7 +42,7 @@ class Clustering:
     ----------
     centroids : ndarray of shape (categories, features)
     columns : ndarray of shape (samples,)
-        Category of each sample.
+        Category of each sample, of whichever process.
     inertia : float
         By what the restarts were compared; see `kmeans`.
     n_iter : int
@@ -55,7 +58,7 @@ class Clustering:
 
 
 def kmeans(
-    features: Tensor,
+    features: Samples | Tensor,
     n_categories: int,
     *,
     labels: IntArray | None = None,
@@ -70,8 +73,8 @@ def kmeans(
 
     Parameters
     ----------
-    features : Tensor of shape (samples, features)
-        L2-normalised, float32, on the device to work on.
+    features : Samples, or Tensor of shape (samples, features)
+        A tensor must be L2-normalised, float32, on the device to work on.
     n_categories : int
     labels : ndarray of shape (samples,), optional
         0 … n_known - 1 for labelled samples, -1 for the others.
@@ -95,15 +98,26 @@ def kmeans(
     >>> bool(result.columns[0] == result.columns[1] != result.columns[2] == result.columns[3])
     True
     """
-    centroids = seed_centroids(
-        features, n_categories, labels=labels, seeding=seeding, n_init=n_init, rng=rng, stage=stage
-    )
-    lloyd = _Lloyd(features, labels)
-    best: Clustering | None = None
-    active = centroids  # (restarts still moving, categories, features)
-    previous: Tensor | None = None
-    for iteration in range(1, max_iter + 1):
-        columns, distances = lloyd.assign(active)
+    samples = Samples.of(features)
+    given = np.full(len(samples), UNLABELLED) if labels is None else labels
+    # Each restart has a generator of its own: how restarts are grouped does not change them.
+    seeds = rng.randint(2**31 - 1, size=n_init)
+    checkpoint = Checkpoint(samples.fingerprint(), given, n_categories, seeding, max_iter, inertia, seeds)
+    saved = checkpoint.load()
+    if saved is not None and "centroids" in saved:
+        report_progress(stage, max_iter, max_iter)
+        return _restored(saved)
+    lloyd = _Lloyd(samples, given)
+    if saved is None:
+        active = _seed(samples, n_categories, given, seeding, seeds, stage)
+        before, best, first = None, None, 1
+    else:
+        active, before = (torch.from_numpy(saved[name]).to(samples.device) for name in ("active", "before"))
+        best = _restored(saved, "best_") if "best_centroids" in saved else None
+        first = int(saved["iteration"]) + 1
+    previous = None if before is None else lloyd.assign(before)[0]
+    for iteration in range(first, max_iter + 1):
+        columns, distances = lloyd.assign(active)  # active: (restarts still moving, categories, features)
         still = lloyd.changed(columns, previous)
         moved, relocated = lloyd.update(active, columns, distances)
         still |= relocated
@@ -114,24 +128,36 @@ def kmeans(
             result = lloyd.finish(moved[r], inertia, iteration, converged=not bool(still[r]))
             if best is None or result.inertia < best.inertia:
                 best = result
-        active, previous = moved[still], columns[:, still]
+        before, active, previous = active[still], moved[still], columns[:, still]
         report_progress(stage, iteration, max_iter)
         if len(active) == 0:
             report_progress(stage, max_iter, max_iter)
             break
+        if checkpoint.due and not last:
+            state = {"active": active.cpu().numpy(), "before": before.cpu().numpy()}
+            so_far = {} if best is None else _arrays(best, "best_")
+            checkpoint.save({**state, **so_far, "iteration": np.array(iteration)})
     assert best is not None
+    checkpoint.finish(_arrays(best))
     return best
 
 
-class _Lloyd:
-    """Lloyd's two half-steps for a batch of centroid sets."""
+def _arrays(clustering: Clustering, prefix: str = "") -> Arrays:
+    return {f"{prefix}{name}": np.asarray(value) for name, value in vars(clustering).items()}
 
-    def __init__(self, features: Tensor, labels: IntArray | None) -> None:
-        self.features = features
-        self.squares = features.square().sum(1)
-        given = np.full(len(features), UNLABELLED) if labels is None else labels
-        self.labels = torch.from_numpy(given).to(features.device)
-        self.any_labelled = bool((given != UNLABELLED).any())
+
+def _restored(arrays: Arrays, prefix: str = "") -> Clustering:
+    inertia, n_iter, converged = (arrays[f"{prefix}{name}"].item() for name in ("inertia", "n_iter", "converged"))
+    return Clustering(arrays[f"{prefix}centroids"], arrays[f"{prefix}columns"], inertia, n_iter, converged)
+
+
+class _Lloyd:
+    """Lloyd's two half-steps for a batch of centroid sets, lane by lane."""
+
+    def __init__(self, samples: Samples, labels: IntArray) -> None:
+        self.samples = samples
+        self.labels = torch.from_numpy(labels[samples.own]).to(samples.device)
+        self.any_labelled = bool((labels != UNLABELLED).any())
 
     def finish(self, centroids: Tensor, inertia: Inertia, n_iter: int, converged: bool) -> Clustering:
         columns, distances = self.assign(centroids[None])
@@ -139,59 +165,74 @@ class _Lloyd:
             distances = self.assign(centroids[None], keep_labels=False)[1].sqrt()
         return Clustering(
             centroids=centroids.cpu().numpy(),
-            columns=columns[:, 0].cpu().numpy(),
-            inertia=float(distances.cpu().double().sum()),
+            columns=self.samples.gather(columns[:, 0].cpu().numpy().astype(np.int64)),
+            inertia=float(total(_precise(distances).sum()[None])[0]),
             n_iter=n_iter,
             converged=converged,
         )
 
     def assign(self, centroids: Tensor, keep_labels: bool = True) -> tuple[Tensor, Tensor]:
-        """Category of each sample and its squared distance, both (samples, restarts)."""
+        """Category of each of this process's samples and its squared distance, both (samples, restarts)."""
         restarts, categories, width = centroids.shape
-        n = len(self.features)
         flat = centroids.reshape(-1, width)
         offset = -0.5 * flat.square().sum(1)
-        columns = torch.empty(n, restarts, dtype=torch.int64, device=flat.device)
-        affinity = torch.empty(n, restarts, dtype=flat.dtype, device=flat.device)  # z.c - |c|^2 / 2
-        for rows in blocks(n, len(flat), flat.device.type):
-            products = torch.addmm(offset, self.features[rows], flat.T).view(-1, restarts, categories)
-            affinity[rows], columns[rows] = products.max(-1)
-            if keep_labels and self.any_labelled:
-                own = self.labels[rows, None].expand(-1, restarts)
-                at_own = products.gather(-1, own.clamp_min(0).unsqueeze(-1)).squeeze(-1)
-                affinity[rows] = torch.where(own == UNLABELLED, affinity[rows], at_own)
-                columns[rows] = torch.where(own == UNLABELLED, columns[rows], own)
-        return columns, (self.squares[:, None] - 2 * affinity).clamp_min_(0)
+        columns = torch.empty(len(self.labels), restarts, dtype=torch.int32, device=flat.device)
+        distances = torch.empty(len(self.labels), restarts, dtype=flat.dtype, device=flat.device)
+
+        for lane in self.samples.lanes:
+            for rows in lane_blocks(lane, len(flat), flat.device.type):
+                features, here = self.samples.read(rows), self.samples.within(rows)
+                products = torch.addmm(offset, features, flat.T).view(-1, restarts, categories)
+                affinity, column = products.max(-1)  # z.c - |c|^2 / 2
+                if keep_labels and self.any_labelled:
+                    own = self.labels[here, None].expand(-1, restarts)
+                    at_own = products.gather(-1, own.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+                    affinity = torch.where(own == UNLABELLED, affinity, at_own)
+                    column = torch.where(own == UNLABELLED, column, own)
+                columns[here] = column.int()
+                distances[here] = (features.square().sum(1)[:, None] - 2 * affinity).clamp_min_(0)
+        return columns, distances
 
     @staticmethod
     def changed(columns: Tensor, previous: Tensor | None) -> Tensor:
         if previous is None:
             return torch.ones(columns.shape[1], dtype=torch.bool, device=columns.device)
-        return (columns != previous).any(0)
+        return total((columns != previous).any(0).int()) > 0
 
     def update(self, centroids: Tensor, columns: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
         """Means of the assigned samples, and which restarts had to relocate an empty category."""
-        sums, counts = category_sums(self.features, columns, centroids.shape[1])
+        sums, counts = category_sums(self.samples, columns, centroids.shape[1])
         empty = counts == 0
         moved = torch.where(empty[:, :, None], centroids, sums / counts.clamp_min(1)[:, :, None])
         relocated = torch.zeros(len(centroids), dtype=torch.bool, device=centroids.device)
         for r in torch.nonzero(empty.any(1)).flatten().tolist():
             free = torch.nonzero(empty[r]).flatten()
-            far = torch.where(self.labels == UNLABELLED, distances[:, r], -1.0)
-            farthest = far.topk(min(len(free), len(far)))
-            useful = farthest.values > ON_CENTROID
-            moved[r, free[: len(useful)][useful]] = self.features[farthest.indices[useful]]
-            relocated[r] = bool(useful.any())
+            farthest = self._farthest(distances[:, r], len(free))
+            moved[r, free[: len(farthest)]] = self.samples.take(farthest)
+            relocated[r] = len(farthest) > 0
         return moved, relocated
 
+    def _farthest(self, distances: Tensor, count: int) -> IntArray:
+        """At most so many unlabelled samples, of whichever process, farthest from their centroids first."""
+        far = torch.where(self.labels == UNLABELLED, distances, -1.0)
+        own = far.topk(min(count, len(far)))
+        found = torch.full((n_processes(), 2, count), 0.0, dtype=torch.float64, device=far.device)
+        found[rank(), 0, : len(own.values)] = own.values.double()
+        found[rank(), 1, : len(own.values)] = (own.indices + self.samples.own.start).double()
+        values, indices = total(found).cpu().numpy().transpose(1, 0, 2).reshape(2, -1)
+        order = np.lexsort((indices, -values))[:count]
+        chosen: IntArray = indices[order][values[order] > ON_CENTROID].astype(np.int64)
+        return chosen
 
-def category_sums(features: Tensor, columns: Tensor, n_categories: int) -> tuple[Tensor, Tensor]:
-    """Sum of the features and number of samples of each category.
+
+def category_sums(samples: Samples, columns: Tensor, n_categories: int) -> tuple[Tensor, Tensor]:
+    """Sum of the features and number of samples of each category, over all processes.
 
     Parameters
     ----------
-    features : Tensor of shape (samples, features)
-    columns : Tensor of shape (samples, restarts)
+    samples : Samples
+    columns : Tensor of shape (own samples, restarts)
+        Category of each of this process's samples, -1 = none.
     n_categories : int
 
     Returns
@@ -199,35 +240,40 @@ def category_sums(features: Tensor, columns: Tensor, n_categories: int) -> tuple
     sums : Tensor of shape (restarts, categories, features)
     counts : Tensor of shape (restarts, categories)
     """
-    restarts = columns.shape[1]
-    width = features.shape[1]
-    first = torch.arange(restarts, device=columns.device) * n_categories
-    flat = columns + first  # a column of its own for each category of each restart
-    counts = torch.bincount(flat.flatten(), minlength=restarts * n_categories)
-    sums = torch.zeros(restarts * n_categories, width, dtype=features.dtype, device=features.device)
-    if features.device.type == "cpu":
-        _add_by_index(sums, flat, features)
-    else:  # index_add_ adds in an order that changes between runs on a GPU; a product does not
-        _add_by_product(sums, flat, features)
-    return sums.view(restarts, n_categories, width), counts.view(restarts, n_categories)
+    restarts, device = columns.shape[1], samples.device
+    first = torch.arange(restarts, device=device) * n_categories
+    nowhere = restarts * n_categories  # one row more than there are categories takes what belongs to none
+
+    def lane_sums(lane: slice) -> Tensor:
+        sums = torch.zeros(nowhere + 1, samples.width + 1, device=device)
+        for rows in lane_blocks(lane, max(len(sums), samples.width), device.type):
+            own = columns[samples.within(rows)].long()
+            own = torch.where(own == UNLABELLED, nowhere, own + first)
+            features = torch.nn.functional.pad(samples.read(rows), (0, 1), value=1.0)  # the ones count
+            if device.type == "cpu":
+                _sum_by_index(sums, own, features)
+            else:  # index_add_ adds in an order that changes between runs on a GPU; a product does not
+                _sum_by_product(sums, own, features)
+        return sums
+
+    sums = sum_over_lanes(samples, lane_sums)[:nowhere].view(restarts, n_categories, -1)
+    return sums[:, :, :-1], sums[:, :, -1]
 
 
-def _add_by_index(sums: Tensor, columns: Tensor, features: Tensor) -> None:
+def _sum_by_index(sums: Tensor, columns: Tensor, features: Tensor) -> None:
     """Add each sample to its row of `sums` for each restart: columns of shape (samples, restarts)."""
     for own in columns.T:
         sums.index_add_(0, own, features)
 
 
-def _add_by_product(sums: Tensor, columns: Tensor, features: Tensor) -> None:
-    """The same by a product with the membership matrix, block by block."""
-    for rows in blocks(len(features), len(sums), features.device.type):
-        members = torch.zeros(rows.stop - rows.start, len(sums), dtype=sums.dtype, device=sums.device)
-        members.scatter_(1, columns[rows], 1.0)
-        sums.addmm_(members.T, features[rows])
+def _sum_by_product(sums: Tensor, columns: Tensor, features: Tensor) -> None:
+    """The same by a product with the membership matrix."""
+    members = torch.zeros(len(columns), len(sums), dtype=sums.dtype, device=sums.device)
+    sums.addmm_(members.scatter_(1, columns, 1.0).T, features)
 
 
 def seed_centroids(
-    features: Tensor,
+    features: Samples | Tensor,
     n_categories: int,
     *,
     labels: IntArray | None = None,
@@ -249,77 +295,121 @@ def seed_centroids(
         its squared distance to the nearest centroid so far), "greedy" draws 2 + floor(ln K) such candidates
         and takes the one that lowers the inertia most, "random" draws uniformly without repetition.
     """
+    samples = Samples.of(features)
+    given = np.full(len(samples), UNLABELLED) if labels is None else labels
+    seeds = rng.randint(2**31 - 1, size=n_init)
+    return _seed(samples, n_categories, given, seeding, seeds, stage)
+
+
+def _seed(
+    samples: Samples,
+    n_categories: int,
+    labels: IntArray,
+    seeding: Seeding,
+    seeds: IntArray,
+    stage: str,
+) -> Tensor:
     if seeding not in SEEDINGS:
         raise InputError(f"seeding must be one of {', '.join(SEEDINGS)}; got {seeding!r}")
-    given = np.full(len(features), UNLABELLED) if labels is None else labels
-    columns = torch.from_numpy(given).to(features.device)
-    n_known = int(given.max(initial=UNLABELLED)) + 1
-    known_rows = columns != UNLABELLED
-    known = features.new_zeros(1, n_known, features.shape[1])
-    if n_known:
-        sums, counts = category_sums(features[known_rows], columns[known_rows][:, None], n_known)
-        known = sums / counts.clamp_min(1)[:, :, None]
-    pool = features if n_known == 0 else features[~known_rows]
+    n_known = int(labels.max(initial=UNLABELLED)) + 1
+    unlabelled = np.flatnonzero(labels == UNLABELLED)
     n_novel = n_categories - n_known
-    if not 0 <= n_novel <= len(pool):
+    if not 0 <= n_novel <= len(unlabelled):
         raise InputError(
             f"{n_categories} categories cannot be started from {n_known} known ones and "
-            f"{len(pool)} unlabelled samples"
+            f"{len(unlabelled)} unlabelled samples"
         )
-    # Each restart has a generator of its own: how restarts are grouped does not change them.
-    streams = [np.random.RandomState(seed) for seed in rng.randint(2**31 - 1, size=n_init)]
-    centroids = known.repeat(n_init, 1, 1)
+    streams = [np.random.RandomState(seed) for seed in seeds]
+    columns = torch.from_numpy(labels[samples.own]).to(samples.device)
+    known = torch.zeros(1, 0, samples.width, device=samples.device)
+    if n_known:
+        sums, counts = category_sums(samples, columns[:, None], n_known)
+        known = sums / counts.clamp_min(1)[:, :, None]
+    centroids = known.repeat(len(streams), 1, 1)
     if n_novel == 0:
         return centroids
     if seeding == "random":
-        drawn = np.stack([stream.permutation(len(pool))[:n_novel] for stream in streams])
-        return torch.cat([centroids, pool[torch.from_numpy(drawn).to(pool.device)]], dim=1)
+        drawn = np.concatenate([unlabelled[stream.permutation(len(unlabelled))[:n_novel]] for stream in streams])
+        return torch.cat([centroids, samples.take(drawn).view(len(streams), n_novel, -1)], dim=1)
     candidates = 1 if seeding == "d2" else 2 + int(np.log(n_categories))
-    group = max(1, SEEDING_ELEMENTS[features.device.type] // (candidates * len(pool)))
+    group = max(1, SEEDING_ELEMENTS[samples.device.type] // (candidates * max(1, len(columns))))
     seeded = []
-    for first in range(0, n_init, group):
-        some = streams[first : first + group]
-        seeded.append(_draw_by_distance(pool, known[0], n_novel, candidates, some, f"{stage}: seeding"))
+    for first in range(0, len(streams), group):
+        draw = _Draw(samples, unlabelled, columns == UNLABELLED, known[0])
+        seeded.append(draw(n_novel, candidates, streams[first : first + group], f"{stage}: seeding"))
     return torch.cat([centroids, torch.cat(seeded)], dim=1)
 
 
-def _draw_by_distance(
-    pool: Tensor, known: Tensor, n_novel: int, candidates: int, streams: list[np.random.RandomState], stage: str
-) -> Tensor:
-    """k-means++ for a group of restarts: (restarts, novel, features)."""
-    restarts, n = len(streams), len(pool)
-    squares = pool.square().sum(1)
-    draws = np.stack([stream.random_sample((n_novel, candidates)) for stream in streams], axis=1)
-    # Sums over many samples want double precision, which Apple's devices do not have.
-    precise = torch.float32 if pool.device.type == "mps" else torch.float64
-    uniform = torch.from_numpy(draws).to(precise).to(pool.device)  # (novel, restarts, candidates)
-    nearest: Tensor | None = None  # squared distance to the nearest centroid so far: (restarts, n)
-    if len(known):
-        rows = blocks(n, len(known), pool.device.type)
-        nearest = torch.cat([_squared_distances(known, pool[r], squares[r]).amin(0) for r in rows])
-        nearest = nearest.repeat(restarts, 1)
-    chosen = []
-    everyone = torch.arange(restarts, device=pool.device)
-    for k in range(n_novel):
-        if nearest is None:  # the very first centroid: any sample
-            pick = (uniform[k, :, 0] * n).long().clamp_max_(n - 1)
-            nearest = _squared_distances(pool[pick], pool, squares)
-        else:
-            cumulative = nearest.to(precise).cumsum(1)
-            total = cumulative[:, -1:]
-            drawn = torch.searchsorted(cumulative, uniform[k] * total, right=True)
-            # Where every sample sits on a centroid there is nothing to prefer: any sample.
-            drawn = torch.where(total > 0, drawn, (uniform[k] * n).long()).clamp_max_(n - 1)
-            distances = _squared_distances(pool[drawn.flatten()], pool, squares)
-            closer = torch.minimum(distances.view(restarts, candidates, n), nearest[:, None])
-            winner = closer.sum(-1).argmin(1)  # lowest inertia
-            pick, nearest = drawn[everyone, winner], closer[everyone, winner]
-        chosen.append(pool[pick])
-        report_progress(stage, k + 1, n_novel)
-    return torch.stack(chosen, dim=1)
+class _Draw:
+    """k-means++ for a group of restarts: samples drawn by their squared distance to the nearest centroid so far."""
+
+    def __init__(self, samples: Samples, unlabelled: IntArray, free: Tensor, known: Tensor) -> None:
+        self.samples, self.unlabelled, self.known = samples, unlabelled, known
+        self.free = free  # labelled samples have no part in it: to them every distance is zero
+        # Sums over many samples want double precision, which Apple's devices do not have.
+        self.precise = torch.float32 if samples.device.type == "mps" else torch.float64
+
+    def __call__(self, n_novel: int, candidates: int, streams: list[np.random.RandomState], stage: str) -> Tensor:
+        """Drawn samples of shape (restarts, novel, features)."""
+        restarts = len(streams)
+        uniform = np.stack([stream.random_sample((n_novel, candidates)) for stream in streams], axis=1)
+        nearest: Tensor | None = None  # (restarts, own samples)
+        if len(self.known):
+            nearest = self._distances(self.known).amin(0).repeat(restarts, 1)
+        chosen = []
+        everyone = torch.arange(restarts, device=self.samples.device)
+        for k in range(n_novel):
+            if nearest is None:  # the very first centroid: any sample
+                picked = self.samples.take(self._any(uniform[k, :, 0]))
+                nearest = self._distances(picked)
+            else:
+                drawn = self.samples.take(self._draw(nearest, uniform[k]).flatten())
+                closer = self._distances(drawn).view(restarts, candidates, -1)
+                torch.minimum(closer, nearest[:, None], out=closer)
+                if candidates == 1:
+                    picked, nearest = drawn, closer[:, 0]
+                else:
+                    winner = total(closer.sum(-1, dtype=self.precise)).argmin(1)  # lowest inertia
+                    picked = drawn.view(restarts, candidates, -1)[everyone, winner]
+                    nearest = closer[everyone, winner]
+            chosen.append(picked)
+            report_progress(stage, k + 1, n_novel)
+        return torch.stack(chosen, dim=1)
+
+    def _any(self, uniform: npt.NDArray[np.float64]) -> IntArray:
+        picked: IntArray = self.unlabelled[(uniform * len(self.unlabelled)).astype(np.int64)]
+        return picked
+
+    def _draw(self, nearest: Tensor, uniform: npt.NDArray[np.float64]) -> IntArray:
+        """Samples drawn in proportion to `nearest`: (restarts, candidates) positions among all samples."""
+        cumulative = nearest.to(self.precise).cumsum(1)
+        masses = torch.zeros(n_processes(), len(nearest), dtype=self.precise, device=nearest.device)
+        masses[rank()] = cumulative[:, -1]
+        ends = total(masses).cumsum(0)  # (processes, restarts)
+        whole = ends[-1][:, None]
+        wanted = torch.from_numpy(uniform).to(whole) * whole  # (restarts, candidates)
+        owner = (wanted[None] >= ends[:, :, None]).sum(0).clamp_max_(n_processes() - 1)
+        start = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])[rank()][:, None]
+        found = torch.searchsorted(cumulative, (wanted - start).contiguous(), right=True)
+        found = found.clamp_max_(nearest.shape[1] - 1) + self.samples.own.start
+        drawn: IntArray = total(torch.where(owner == rank(), found, 0)).cpu().numpy()
+        # Where every sample sits on a centroid there is nothing to prefer: any sample.
+        return np.where(whole.cpu().numpy() > 0, drawn, self._any(uniform))
+
+    def _distances(self, centroids: Tensor) -> Tensor:
+        """Squared distances (centroids, own samples) of the unlabelled samples, zero for the others."""
+        squares = centroids.square().sum(1)[:, None]
+        result = torch.empty(len(centroids), len(self.free), device=centroids.device)
+
+        for lane in self.samples.lanes:
+            for rows in lane_blocks(lane, max(len(centroids), self.samples.width), centroids.device.type):
+                features, here = self.samples.read(rows), self.samples.within(rows)
+                block = torch.addmm(squares, centroids, features.T, alpha=-2)
+                block += features.square().sum(1)
+                result[:, here] = block.clamp_min_(0) * self.free[here]
+        return result
 
 
-def _squared_distances(centroids: Tensor, features: Tensor, squares: Tensor) -> Tensor:
-    """Squared distances of shape (centroids, samples)."""
-    own = centroids.square().sum(1)[:, None]
-    return (own + squares - 2 * centroids @ features.T).clamp_min_(0)
+def _precise(values: Tensor) -> Tensor:
+    """In double precision, on the CPU where a device has none."""
+    return values.cpu().double() if values.device.type == "mps" else values.double()

@@ -14,8 +14,11 @@ from newkinds.labels import IntArray
 Geometry = Literal["linear", "euclidean"]
 FloatArray = npt.NDArray[np.float32]
 
-BLOCK_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 28, "mps": 1 << 24}
-"""Log-probabilities worked on at once: about a core's cache on a CPU, a gigabyte on a GPU."""
+BLOCK_ELEMENTS = {"cpu": 200_000, "cuda": 1 << 28, "mps": 1 << 24}
+"""Log-probabilities worked on at once: what the caches of two cores hold, a gigabyte on a GPU."""
+BLOCK_SAMPLES = {"cpu": 512, "cuda": 1 << 30, "mps": 1 << 30}
+"""Most samples in a block. On a CPU, products that add up over more are shared out over threads in a way that
+depends on their number, and so does the rounding."""
 LEAST_LOG_P = -60.0
 """Log-probabilities are held above this: exp(-60) = 9e-27 counts nothing, but smaller ones, and their products with
 weights of a sample, would be denormal float32 numbers, on which a CPU is many times slower."""
@@ -40,28 +43,30 @@ class Partitioner:
     def log_probabilities(self, features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
         """Log-probabilities of shape (samples, categories) of L2-normalised features."""
         result = np.empty((len(features), len(self.weights)))
-        for rows, log_p in self.by_blocks(features):
-            result[rows] = log_p
+        for rows, log_p in self._by_blocks(features):
+            result[rows] = log_p.cpu().numpy()
         return result
 
-    def assign(self, features: npt.NDArray[np.floating[Any]]) -> IntArray:
+    def assign(self, features: npt.NDArray[np.floating[Any]] | Tensor) -> IntArray:
         """Most probable category of each sample, the first of equals, without an array of all probabilities."""
         columns = np.empty(len(features), dtype=np.int64)
-        for rows, log_p in self.by_blocks(features):
-            columns[rows] = log_p.argmax(axis=1)
+        for rows, log_p in self._by_blocks(features):
+            columns[rows] = log_p.argmax(dim=1).cpu().numpy()
         return columns
 
-    def by_blocks(self, features: npt.NDArray[np.floating[Any]]) -> Iterator[tuple[slice, npt.NDArray[np.float64]]]:
+    def _by_blocks(self, features: npt.NDArray[np.floating[Any]] | Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Log-probabilities block by block: which samples, and their (samples, categories).
 
         In double precision, so that a sample's result does not depend on the samples it comes with.
         """
-        weights = torch.from_numpy(np.asarray(self.weights, dtype=np.float64))
-        temperature = torch.tensor([self.temperature], dtype=torch.float64)
+        given = features if isinstance(features, Tensor) else torch.from_numpy(features)
+        device = torch.device("cpu") if given.device.type == "mps" else given.device  # mps has no double precision
+        weights = torch.from_numpy(np.asarray(self.weights, dtype=np.float64)).to(device)
+        temperature = torch.tensor([self.temperature], dtype=torch.float64, device=device)
         scaled, bias = scale(weights[None], temperature, self.geometry == "euclidean")
-        for rows in blocks(len(features), len(weights), "cpu"):
-            block = torch.from_numpy(features[rows].astype(np.float64))
-            yield rows, log_probabilities(block, scaled, bias)[0].T.numpy()
+        for rows in blocks(len(given), len(weights), device.type):
+            block = given[rows].to(device=device, dtype=torch.float64)
+            yield rows, log_probabilities(block, scaled, bias)[0].T
 
 
 def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tuple[Tensor, Tensor]:
@@ -86,14 +91,20 @@ def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tup
     return weights * temperature[:, None, None], -half * weights.square().sum(-1)
 
 
-def log_probabilities(features: Tensor, scaled: Tensor, bias: Tensor) -> Tensor:
-    """Log-softmax of the logits, (runs, categories, samples), for `scaled` and `bias` of `scale`."""
+def log_probabilities(
+    features: Tensor, scaled: Tensor, bias: Tensor, *, out: Tensor | None = None, scratch: Tensor | None = None
+) -> Tensor:
+    """Log-softmax of the logits, (runs, categories, samples), for `scaled` and `bias` of `scale`.
+
+    Into `out`, and by way of `scratch`, both of that shape, where they are given.
+    """
     runs, categories, width = scaled.shape
-    logits = torch.addmm(bias.reshape(-1, 1), scaled.reshape(-1, width), features.T)
-    return torch.log_softmax(logits.view(runs, categories, -1), dim=1).clamp_min_(LEAST_LOG_P)
+    place = None if scratch is None else scratch.view(runs * categories, -1)
+    logits = torch.addmm(bias.reshape(-1, 1), scaled.reshape(-1, width), features.T, out=place)
+    return torch.log_softmax(logits.view(runs, categories, -1), dim=1, out=out).clamp_min_(LEAST_LOG_P)
 
 
 def blocks(n_samples: int, columns: int, device: str) -> list[slice]:
     """Cut the samples so that a block of samples × columns stays within `BLOCK_ELEMENTS`."""
-    size = max(1, BLOCK_ELEMENTS[device] // max(1, columns))
+    size = max(1, min(BLOCK_SAMPLES[device], BLOCK_ELEMENTS[device] // max(1, columns)))
     return [slice(start, min(start + size, n_samples)) for start in range(0, n_samples, size)]

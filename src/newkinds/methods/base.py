@@ -12,13 +12,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from newkinds.engine import Geometry, Partitioner
+from newkinds.engine import Geometry, Partitioner, SolverName, normalised
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.methods.n_categories import RULES, CategoryCount, Rule, search_n_categories
-from newkinds.methods.problem import Problem, as_array, normalised, pose
+from newkinds.methods.problem import FLOATS, Problem, as_array, pose
 
-FLOATS = (np.float64, np.float32, np.float16)
+ASSESSED_ROWS = 1 << 12
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
 LOADED_ONLY = ("category_names_", "source_columns_")
@@ -117,7 +117,12 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _check_features(self, X: Any, *, reset: bool) -> npt.NDArray[np.floating[Any]]:
         checked: npt.NDArray[np.floating[Any]] = validate_data(
-            self, as_array(X), reset=reset, dtype=FLOATS, ensure_min_samples=2 if reset else 1
+            self,
+            as_array(X),
+            reset=reset,
+            dtype=FLOATS,
+            ensure_min_samples=2 if reset else 1,
+            ensure_all_finite=False,  # looked at block by block, so that a memory map is never read in whole
         )
         return checked
 
@@ -134,11 +139,14 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             rule = "max-acc-pim"
         else:
             rule = cast(Rule, wanted)
-        search = search_n_categories(problem, rule, n_init=self._search_restarts())
+        search = search_n_categories(problem, rule, n_init=self._search_restarts(), solver=self._solver())
         return search.n_categories, search
 
     def _search_restarts(self) -> int:
         return 10 if self.n_init is None else int(self.n_init)
+
+    def _solver(self) -> SolverName:
+        return "lbfgs"
 
     def _adopt(self, problem: Problem, outcome: Outcome) -> None:
         """Number the discovered categories, largest first, and keep the result as numpy."""
@@ -176,7 +184,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability of each category, columns in the order of `categories_`."""
         partitioner = self.partitioner_
-        return np.exp(partitioner.log_probabilities(self._unit_features(X)))
+        return np.exp(partitioner.log_probabilities(normalised(self._check_features(X, reset=False))))
 
     def novelty(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability that a sample belongs to a category that had no label."""
@@ -192,13 +200,15 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             Categories that are settled already, such as `labels_`; by default the most probable ones.
         """
         partitioner = self.partitioner_
-        features = self._unit_features(X)
+        features = self._check_features(X, reset=False)
         n_known = len(self.known_categories_)
         columns = np.empty(len(features), dtype=np.int64)
         if categories is not None:
             columns[:] = np.searchsorted(self.categories_, categories)
         confidence, novelty = np.empty(len(features)), np.empty(len(features))
-        for rows, log_p in partitioner.by_blocks(features):
+        for first in range(0, len(features), ASSESSED_ROWS):
+            rows = slice(first, first + ASSESSED_ROWS)
+            log_p = partitioner.log_probabilities(normalised(features[rows], first))
             if categories is None:
                 columns[rows] = log_p.argmax(axis=1)
             p = np.exp(log_p)
@@ -210,9 +220,6 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     def partitioner_(self) -> Partitioner:
         check_is_fitted(self)
         return Partitioner(self.weights_, self.temperature_, self._geometry)
-
-    def _unit_features(self, X: Any) -> npt.NDArray[np.floating[Any]]:
-        return normalised(self._check_features(X, reset=False))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")

@@ -16,12 +16,22 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from newkinds.engine import Geometry, Run, Seeding, Trained, kmeans, optimise, seed_centroids
-from newkinds.engine.clustering import SEEDINGS, Inertia
+from newkinds.engine import (
+    SEEDINGS,
+    SOLVERS,
+    Geometry,
+    Inertia,
+    Run,
+    Seeding,
+    SolverName,
+    Trained,
+    kmeans,
+    optimise,
+    seed_centroids,
+)
 from newkinds.errors import InputError
-from newkinds.labels import IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.n_categories import CategoryCount
+from newkinds.methods.n_categories import SEARCH_TOLERANCE, CategoryCount
 from newkinds.methods.problem import Problem, as_array
 from newkinds.objective import PARTITION, SELECTION, SELECTION_RELEASED, Objective
 from newkinds.objective import RIM as RIM_OBJECTIVE
@@ -35,6 +45,8 @@ UNSUPERVISED_LAM = 1.0
 """Where no label can choose: the value with which the paper's search for K trains the same objective."""
 START_ITERATIONS = 100
 """Iterations of (semi-supervised) k-means where it is a start."""
+EVALUATIONS: dict[SolverName, int] = {"adam": 1000, "lbfgs": 300}
+"""Most evaluations of one training: the paper's epochs, and what L-BFGS rarely needs."""
 SELECTION_RESTARTS = 10
 """Most restarts of the k-means that G starts from, whatever the restarts of semi-supervised k-means."""
 
@@ -63,6 +75,10 @@ class Recipe:
         Restarts of k-means and of semi-supervised k-means.
     inertia : {"squared", "nearest"}
         By what the restarts of semi-supervised k-means are compared, see `newkinds.engine.kmeans`.
+    solver : {"adam", "lbfgs"}
+        How every training is done, see `newkinds.engine.optimise`.
+    cautious : bool
+        Whether "auto" takes the first lam that is not distinguishably worse than the best, see `PIM`.
     """
 
     lam_grid: tuple[float, ...]
@@ -74,13 +90,15 @@ class Recipe:
     seeding: Seeding = "d2"
     n_init: int = 10
     inertia: Inertia = "squared"
+    solver: SolverName = "adam"
+    cautious: bool = False
 
 
 PAPER_GRID = tuple(np.linspace(0.05, 1.0, 19).tolist())
 RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
 
 RECIPES: dict[str, Recipe] = {
-    "newkinds": Recipe(lam_grid=PAPER_GRID),
+    "newkinds": Recipe(lam_grid=PAPER_GRID, solver="lbfgs", cautious=True),
     "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++"),
     "release": Recipe(
         lam_grid=RELEASED_GRID,
@@ -105,6 +123,9 @@ class _InfoMax(CategoryDiscoverer):
         "init": [StrOptions(set(INITS)), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left"), None],
         "seeding": [StrOptions(set(SEEDINGS)), None],
+        "solver": [StrOptions(set(SOLVERS)), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
     }
@@ -119,6 +140,10 @@ class _InfoMax(CategoryDiscoverer):
         chosen: Seeding = self._recipe().seeding if self.seeding is None else self.seeding
         return chosen
 
+    def _solver(self) -> SolverName:
+        chosen: SolverName = self._recipe().solver if self.solver is None else self.solver
+        return chosen
+
     def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
         if isinstance(self.init, str) or self.n_categories != "auto":
             return super()._resolve_n_categories(problem)
@@ -128,7 +153,7 @@ class _InfoMax(CategoryDiscoverer):
         """Prototypes to start from: (categories, features), known ones first."""
         if not isinstance(self.init, str):
             start = np.array(as_array(self.init), dtype=np.float32, order="C")
-            expected = (n_categories, problem.features.shape[1])
+            expected = (n_categories, problem.samples.width)
             if start.shape != expected:
                 raise InputError(
                     f"init as an array must have a row for each category and a column for each feature, "
@@ -137,11 +162,12 @@ class _InfoMax(CategoryDiscoverer):
             if not np.isfinite(start).all():
                 raise InputError("init as an array must be finite; it holds NaN or infinity")
             return start
+        part = problem.excerpt(n_categories)
         if self.init == "sskm":
             return kmeans(
-                problem.features,
+                part.samples,
                 n_categories,
-                labels=problem.columns,
+                labels=part.columns,
                 seeding=self._seeding(),
                 n_init=self._restarts(),
                 max_iter=START_ITERATIONS,
@@ -150,32 +176,34 @@ class _InfoMax(CategoryDiscoverer):
                 stage="semi-supervised k-means",
             ).centroids
         seeding: Seeding = "random" if self.init == "ssrandom" else self._seeding()
-        seeds = seed_centroids(
-            problem.features, n_categories, labels=problem.columns, seeding=seeding, rng=problem.rng
-        )
+        seeds = seed_centroids(part.samples, n_categories, labels=part.columns, seeding=seeding, rng=problem.rng)
         return seeds[0].cpu().numpy()
 
-    def _optimise(self, problem: Problem, runs: list[Run], stage: str, labels: IntArray | None = None) -> Trained:
+    def _optimise(self, problem: Problem, runs: list[Run], stage: str, tolerance: float) -> Trained:
+        # For G the labels only say which samples the conditional entropy is taken over.
+        solver = self._solver()
         return optimise(
-            problem.features,
+            problem.samples,
             runs,
-            labels=labels,
-            max_iter=self.max_iter,
+            labels=problem.columns,
+            solver=solver,
+            max_iter=EVALUATIONS[solver] if self.max_iter is None else self.max_iter,
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
+            tolerance=tolerance,
             stage=stage,
         )
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
         """Train the supervised objective and read the categories off."""
-        trained = self._optimise(problem, [run], "partitioning", problem.columns)
-        partitioner = trained.partitioners[0]
+        trained = self._optimise(problem, [run], "partitioning", self.tol)
+        partitioner, curve = trained.partitioners[0], trained.curve(0)
         return Outcome(
             partitioner=partitioner,
-            columns=partitioner.assign(problem.features.cpu().numpy()),
-            n_iter=self.max_iter,
-            stopped="max_iter",
-            facts={"lam": run.objective.lam, "objective_curve": trained.values[:, 0], **facts},
+            columns=problem.samples.assign(partitioner),
+            n_iter=len(curve),
+            stopped="converged" if trained.converged[0] else "max_iter",
+            facts={"lam": run.objective.lam, "objective_curve": curve, **facts},
         )
 
 
@@ -207,14 +235,16 @@ class PIM(_InfoMax):
         restarts of ssKM         10                      10 (not stated)       100
         restarts compared by     squared distances,      squared distances,    distances, labelled samples at
                                  labelled at own class   labelled at own class their nearest centroid
+        solver                   L-BFGS, to convergence  Adam, 1000 epochs     Adam, 1000 epochs
         ======================== ======================= ===================== ==============================
 
         A `lam_grid` of your own is swept cumulatively in the release too, after its 0.05.
-        All three: temperature 25, Adam, 1000 epochs, learning rate 1e-3, weight decay 0.01.
+        All three: temperature 25, weight decay 0.01, learning rate 1e-3 (of Adam).
     lam : float, "auto" or "labelled"
         Weight of the conditional entropy. "labelled" is the paper's rule: train the unsupervised objective G
         for each candidate and take the one with the best clustering accuracy on the labelled samples (the
-        first of equals). "auto" is the product's best rule (today the same).
+        first of equals). "auto" is the product's best rule: in our own recipe, today, the first candidate whose
+        accuracy is within one standard error of the best (the curve is often flat, and its peak then chance).
     lam_grid : sequence of float, optional
         Candidates for lam; by default the recipe's.
     temperature : float or "auto"
@@ -226,10 +256,18 @@ class PIM(_InfoMax):
         Restarts of semi-supervised k-means, by default the recipe's; G's k-means has as many, but at most 10.
     seeding : {"greedy", "d2", "random"}, optional
         How k-means draws its first centroids; by default the recipe's.
-    max_iter : int
-        Epochs of one training.
-    learning_rate, weight_decay : float
-        Of Adam; the decay is coupled (added to the gradient).
+    solver : {"lbfgs", "adam"}, optional
+        How a training is done; by default the recipe's. "adam" is the paper's, "lbfgs" gets at least as far in
+        about a tenth of the evaluations.
+    max_iter : int, optional
+        Evaluations of one training (epochs of Adam); by default 1000 for "adam", at most 300 for "lbfgs".
+    tol : float
+        "lbfgs" ends when ten evaluations have lowered the objective by a smaller part than this (in the trainings
+        that only serve to choose lam, than 1e-3).
+    learning_rate : float
+        Of Adam.
+    weight_decay : float
+        Coupled: added to the gradient.
     device : {"auto", "cpu", "cuda", "mps"}
         Where to train; resolved in `fit`.
     random_state : int, RandomState or None
@@ -239,8 +277,8 @@ class PIM(_InfoMax):
     lam_ : float
     lam_curve_ : dict of float to float, or None
         Labelled accuracy of each candidate, where lam was chosen.
-    objective_curve_ : ndarray of shape (max_iter,)
-        The objective during the final training.
+    objective_curve_ : ndarray of shape (n_iter_,)
+        The objective in each evaluation of the final training.
     labels_, categories_, known_categories_, n_categories_, weights_, temperature_, n_categories_search_, \
 n_iter_, stopped_
         As for every method, see `newkinds.methods.base.CategoryDiscoverer`.
@@ -279,7 +317,9 @@ n_iter_, stopped_
         init: Init | npt.ArrayLike = "sskm",
         n_init: int | None = None,
         seeding: Seeding | None = None,
-        max_iter: int = 1000,
+        solver: SolverName | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.01,
         device: str = "auto",
@@ -293,7 +333,9 @@ n_iter_, stopped_
         self.init = init
         self.n_init = n_init
         self.seeding = seeding
+        self.solver = solver
         self.max_iter = max_iter
+        self.tol = tol
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.device = device
@@ -325,7 +367,9 @@ n_iter_, stopped_
             lam = float(self.lam)
         elif problem.n_known:
             curve = self._labelled_curve(problem, n_categories, temperature)
-            lam = max(curve, key=lambda candidate: curve[candidate])  # the first of equals
+            cautious = self.lam == "auto" and self._recipe().cautious
+            slack = _standard_error(max(curve.values()), int(problem.labelled.sum())) if cautious else 0.0
+            lam = next(lam for lam, score in curve.items() if score >= max(curve.values()) - slack)
         elif self.lam == "auto":
             lam = UNSUPERVISED_LAM
         else:
@@ -337,31 +381,27 @@ n_iter_, stopped_
         recipe = self._recipe()
         grid = recipe.lam_grid if self.lam_grid is None else check_lam_grid(self.lam_grid)
         start = self._selection_start(problem, n_categories)
-        stage = "choosing λ"
+        stage, tolerance = "choosing λ", max(self.tol, SEARCH_TOLERANCE)
         if recipe.cumulative:
             partitioners = []
             for i, lam in enumerate((*recipe.lam_warm_up, *grid)):
                 run = Run(start, recipe.selection.at(lam), temperature)
-                # The labels only say which samples the conditional entropy is taken over.
                 part = f"{stage} ({i + 1} of {len(recipe.lam_warm_up) + len(grid)})"
-                partitioners.append(self._optimise(problem, [run], part, problem.columns).partitioners[0])
+                partitioners.append(self._optimise(problem, [run], part, tolerance).partitioners[0])
                 start = partitioners[-1].weights
             partitioners = partitioners[len(recipe.lam_warm_up) :]
         else:
             runs = [Run(start, recipe.selection.at(lam), temperature) for lam in grid]
-            partitioners = list(self._optimise(problem, runs, stage, problem.columns).partitioners)
-        labelled = problem.labelled_features()
-        return {
-            lam: problem.labelled_accuracy(partitioner.assign(labelled))
-            for lam, partitioner in zip(grid, partitioners, strict=True)
-        }
+            partitioners = list(self._optimise(problem, runs, stage, tolerance).partitioners)
+        return {lam: problem.labelled_accuracy(found) for lam, found in zip(grid, partitioners, strict=True)}
 
     def _selection_start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
+        part = problem.excerpt(n_categories)
         if self._recipe().selection_start == "kmeans++":
-            seeds = seed_centroids(problem.features, n_categories, seeding=self._seeding(), rng=problem.rng)
+            seeds = seed_centroids(part.samples, n_categories, seeding=self._seeding(), rng=problem.rng)
             return seeds[0].cpu().numpy()
         return kmeans(
-            problem.features,
+            part.samples,
             n_categories,
             seeding=self.seeding or self._recipe().selection_seeding,
             n_init=min(self._restarts(), SELECTION_RESTARTS),
@@ -375,7 +415,7 @@ class RIM(_InfoMax):
 
     Parameters
     ----------
-    n_categories, init, n_init, seeding, max_iter, learning_rate, weight_decay, device, random_state
+    n_categories, init, n_init, seeding, solver, max_iter, tol, learning_rate, weight_decay, device, random_state
         See `PIM`.
     lam : float
         Weight of the conditional entropy.
@@ -401,7 +441,9 @@ class RIM(_InfoMax):
         init: Init | npt.ArrayLike = "sskm",
         n_init: int | None = None,
         seeding: Seeding | None = None,
-        max_iter: int = 1000,
+        solver: SolverName | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.01,
         device: str = "auto",
@@ -413,7 +455,9 @@ class RIM(_InfoMax):
         self.init = init
         self.n_init = n_init
         self.seeding = seeding
+        self.solver = solver
         self.max_iter = max_iter
+        self.tol = tol
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.device = device
@@ -433,8 +477,8 @@ class TIM(RIM):
 
     Parameters
     ----------
-    n_categories, lam, temperature, init, n_init, seeding, max_iter, learning_rate, weight_decay, device, \
-random_state
+    n_categories, lam, temperature, init, n_init, seeding, solver, max_iter, tol, learning_rate, weight_decay, \
+device, random_state
         See `RIM`.
 
     Examples
@@ -447,6 +491,11 @@ random_state
     """
 
     _geometry: ClassVar[Geometry] = "euclidean"
+
+
+def _standard_error(share: float, n: int) -> float:
+    """Of a share that was found among n."""
+    return float(np.sqrt(share * (1 - share) / n))
 
 
 def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:

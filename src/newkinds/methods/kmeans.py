@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
-from newkinds.engine import Clustering, Geometry, Partitioner, Seeding, kmeans
-from newkinds.engine.clustering import SEEDINGS
+from newkinds.engine import SEEDINGS, Clustering, Geometry, Partitioner, Seeding, kmeans
 from newkinds.labels import IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
 from newkinds.methods.problem import Problem
@@ -45,7 +44,7 @@ class _KMeansBase(CategoryDiscoverer):
 
     def _cluster(self, problem: Problem, n_categories: int, labels: IntArray | None) -> Clustering:
         return kmeans(
-            problem.features,
+            problem.samples,
             n_categories,
             labels=labels,
             seeding=self.seeding,

@@ -5,8 +5,9 @@ ones, and search for the best K by Brent's bounded method. GCD clusters by k-mea
 unsupervised objective G with lam = 1.
 
 The rules are fixed, whatever the estimator that uses them is set to: k-means with greedy seeding (`n_init`
-restarts), and for G from that start temperature 25, 500 epochs, learning rate 1e-3, weight decay 0.01. The paper
-starts G from k-means++ seeds; a full k-means makes the curve over K less noisy.
+restarts), and for G from that start temperature 25 and weight decay 0.01. G is trained by L-BFGS until it has
+converged or, with solver "adam", for the paper's 500 epochs. The paper starts G from k-means++ seeds; a full
+k-means makes the curve over K less noisy. Of a large collection an excerpt is looked at, see `Problem.excerpt`.
 """
 
 from collections.abc import Callable
@@ -18,10 +19,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 from sklearn.utils import check_array
 
-from newkinds.engine import Run, kmeans, optimise
+from newkinds.engine import Run, SolverName, kmeans, optimise
 from newkinds.errors import InputError
-from newkinds.labels import IntArray
-from newkinds.methods.problem import Problem, as_array, pose
+from newkinds.methods.problem import FLOATS, Problem, as_array, pose
 from newkinds.objective import SELECTION
 from newkinds.runtime import report_progress
 
@@ -31,7 +31,9 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 MOST_CATEGORIES = 1000
 """Upper bound of the published searches."""
 SEARCH_EPOCHS = 500
-"""Epochs of G in the paper's search for K (half of a training)."""
+"""Most evaluations of G for one K; for Adam the paper's number of epochs (half of a training)."""
+SEARCH_TOLERANCE = 1e-3
+"""Of L-BFGS where only categories are counted or compared, not kept."""
 SEARCH_LAM = 1.0
 SILHOUETTE_MOST = 20
 """Largest K tried when no label says anything: the index costs one k-means for each K."""
@@ -69,6 +71,7 @@ def estimate_n_categories(
     bounds: tuple[int, int] | None = None,
     *,
     n_init: int = 10,
+    solver: SolverName = "lbfgs",
     device: str = "auto",
     random_state: int | np.random.RandomState | None = None,
 ) -> CategoryCount:
@@ -85,6 +88,8 @@ def estimate_n_categories(
         Least and most categories; by default the number of known ones and min(1000, samples // 2).
     n_init : int
         Restarts of each k-means.
+    solver : {"lbfgs", "adam"}
+        How "max-acc-pim" trains.
     device, random_state
         As for `PIM`.
 
@@ -97,17 +102,22 @@ def estimate_n_categories(
     >>> found.bounds, found.n_categories in found.curve
     ((5, 20), True)
     """
-    features = check_array(as_array(X), dtype=[np.float64, np.float32, np.float16], ensure_min_samples=2)
+    features = check_array(as_array(X), dtype=FLOATS, ensure_min_samples=2, ensure_all_finite=False)
     problem = pose(features, y, device=device, random_state=random_state)
     if bounds is not None and (len(bounds) != 2 or any(int(bound) != bound for bound in bounds)):
         raise InputError(f"bounds must be two integers, the least and the most categories; got {bounds!r}")
     if n_init < 1:
         raise InputError(f"n_init must be at least 1; got {n_init}")
-    return search_n_categories(problem, method, bounds, n_init=n_init)
+    return search_n_categories(problem, method, bounds, n_init=n_init, solver=solver)
 
 
 def search_n_categories(
-    problem: Problem, method: Rule, bounds: tuple[int, int] | None = None, *, n_init: int = 10
+    problem: Problem,
+    method: Rule,
+    bounds: tuple[int, int] | None = None,
+    *,
+    n_init: int = 10,
+    solver: SolverName = "lbfgs",
 ) -> CategoryCount:
     """`estimate_n_categories` for a problem that has been posed already."""
     if method not in RULES:
@@ -121,17 +131,26 @@ def search_n_categories(
         most = max(least, min(SILHOUETTE_MOST, n - 1, problem.most_categories))
         lower, upper = _check_bounds(problem, *(bounds or (least, most)))
         curve = {}
+        part = problem.excerpt(upper)
         for k in range(lower, upper + 1):
-            curve[k] = _silhouette(problem, k, n_init, np.random.RandomState(seed))
+            curve[k] = _silhouette(part, k, n_init, np.random.RandomState(seed))
             report_progress("estimating the number of categories", k - lower + 1, upper - lower + 1)
     else:
-        cluster = _by_kmeans if method == "max-acc-kmeans" else _by_selection_objective
         most = max(problem.n_known, min(MOST_CATEGORIES, n // 2, problem.most_categories))
         lower, upper = _check_bounds(problem, *(bounds or (problem.n_known, most)))
+        part = problem.excerpt(upper)
 
         def score(k: int) -> float:
             # The same seed for every K: the curve does not depend on the order in which Brent visits them.
-            return problem.labelled_accuracy(cluster(problem, k, n_init, np.random.RandomState(seed)))
+            rng, stage = np.random.RandomState(seed), f"trying {k} categories"
+            clustering = kmeans(part.samples, k, n_init=n_init, rng=rng, stage=stage)
+            if method == "max-acc-kmeans":
+                return part.labelled_accuracy(clustering.columns)
+            run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))
+            trained = optimise(
+                part.samples, [run], solver=solver, max_iter=SEARCH_EPOCHS, tolerance=SEARCH_TOLERANCE, stage=stage
+            )
+            return part.labelled_accuracy(trained.partitioners[0])
 
         curve = maximise_over_integers(score, lower, upper)
     best = max(curve, key=lambda k: (curve[k], -k))
@@ -187,27 +206,12 @@ def _check_bounds(problem: Problem, lower: int, upper: int) -> tuple[int, int]:
     return problem.check_n_categories(lower), problem.check_n_categories(upper)
 
 
-def _by_kmeans(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> IntArray:
-    """Categories of the labelled samples when everything is clustered by k-means."""
-    clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
-    return clustering.columns[problem.labelled]
-
-
-def _by_selection_objective(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> IntArray:
-    """The same with G at lam = 1, started from k-means."""
-    stage = f"trying {k} categories"
-    clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=stage)
-    run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))
-    partitioner = optimise(problem.features, [run], max_iter=SEARCH_EPOCHS, stage=stage).partitioners[0]
-    return partitioner.assign(problem.labelled_features())
-
-
 def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> float:
     """Simplified silhouette of a k-means clustering: distances to centroids in place of all pairs."""
-    clustering = kmeans(problem.features, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
+    clustering = kmeans(problem.samples, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
     if k == 1:
         return 0.0
-    features = problem.features.cpu().numpy()
+    features = problem.samples.take(np.arange(len(problem.columns))).cpu().numpy()
     squares = 1 + (clustering.centroids**2).sum(1) - 2 * features @ clustering.centroids.T
     own, other = np.sqrt(np.maximum(np.partition(squares, 1, axis=1)[:, :2], 0)).T
     return float(np.mean((other - own) / np.maximum(other, np.finfo(np.float32).tiny)))

@@ -1,6 +1,6 @@
-"""A category-discovery problem in the form every method works on: unit features on a device, labels as columns."""
+"""A category-discovery problem in the form every method works on: unit features, labels as columns."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,16 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from newkinds.engine import Partitioner, Samples
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories, to_columns
 from newkinds.metrics import clustering_accuracy
 from newkinds.runtime import resolve_device
+
+FLOATS = (np.float64, np.float32, np.float16)
+"""Types of features that are worked on as they come; others become the first."""
+EXCERPT = 1 << 17
+EXCERPT_CATEGORY = 64
 
 
 @dataclass(frozen=True)
@@ -21,8 +27,8 @@ class Problem:
 
     Attributes
     ----------
-    features : Tensor of shape (samples, features)
-        L2-normalised float32, on the device to work on.
+    samples : Samples
+        The features, of unit length.
     columns : ndarray of shape (samples,)
         0 … n_known - 1 for a sample with a known category, -1 for the others.
     known : ndarray of shape (n_known,)
@@ -30,7 +36,7 @@ class Problem:
     rng : RandomState
     """
 
-    features: Tensor
+    samples: Samples
     columns: IntArray
     known: IntArray
     rng: np.random.RandomState
@@ -48,15 +54,29 @@ class Problem:
         """Each known category, and each unlabelled sample one of its own."""
         return self.n_known + int((~self.labelled).sum())
 
-    def labelled_features(self) -> npt.NDArray[np.float32]:
-        return self.features[torch.from_numpy(self.labelled).to(self.features.device)].cpu().numpy()
-
-    def labelled_accuracy(self, predicted: IntArray) -> float:
+    def labelled_accuracy(self, found: Partitioner | IntArray) -> float:
         """Clustering accuracy on the labelled samples: the paper's score for choosing lam and K.
 
-        `predicted` holds the categories of the labelled samples only.
+        Of a partitioner, or of the categories of all samples.
         """
-        return clustering_accuracy(self.columns[self.labelled], predicted)
+        labelled = self.labelled
+        predicted = self.samples.assign(found, labelled) if isinstance(found, Partitioner) else found[labelled]
+        return clustering_accuracy(self.columns[labelled], predicted)
+
+    def excerpt(self, n_categories: int) -> "Problem":
+        """The same problem, of no more samples than are needed to find a start or to compare numbers of categories.
+
+        Small collections as they are; of large ones `EXCERPT` samples drawn at random, or `EXCERPT_CATEGORY` for
+        each category if that is more, and of every known category at least one labelled sample.
+        """
+        n = len(self.columns)
+        most = max(EXCERPT, EXCERPT_CATEGORY * n_categories)
+        if n <= most:
+            return self
+        drawn = self.rng.randint(n, size=most)
+        one_of_each = np.unique(self.columns, return_index=True)[1]
+        rows = np.union1d(drawn, one_of_each)
+        return replace(self, samples=Samples(self.samples.take(rows)), columns=self.columns[rows])
 
     def check_n_categories(self, n_categories: int) -> int:
         """`n_categories` if that many can be found here, or say why not."""
@@ -79,40 +99,15 @@ def pose(
     device: str = "auto",
     random_state: int | np.random.RandomState | None = None,
 ) -> Problem:
-    """Check and prepare a problem: `features` is a finite two-dimensional array, `labels` as the user gave them."""
+    """Check and prepare a problem: `features` is two-dimensional, `labels` are as the user gave them."""
     checked = check_labels(as_array(labels), len(features))
     known = known_categories(checked)
     return Problem(
-        features=torch.from_numpy(normalised(features).astype(np.float32, order="C", copy=False)).to(
-            resolve_device(device)
-        ),
+        samples=Samples(features, resolve_device(device)),
         columns=to_columns(checked, known),
         known=known,
         rng=check_random_state(random_state),
     )
-
-
-def normalised(features: npt.NDArray[Any]) -> npt.NDArray[np.floating[Any]]:
-    """Features scaled to unit length, float32 or float64 as they came (float16 becomes float32).
-
-    A zero vector has no direction, so it cannot be compared with anything: it is refused.
-
-    Examples
-    --------
-    >>> normalised(np.array([[3.0, 4.0]]))
-    array([[0.6, 0.8]])
-    """
-    kind = np.float64 if features.dtype == np.float64 else np.float32
-    values: npt.NDArray[Any] = features.astype(kind)
-    largest = np.maximum(values.max(axis=1, keepdims=True), -values.min(axis=1, keepdims=True))
-    if (zero := np.flatnonzero(largest == 0)).size:
-        raise InputError(
-            f"{len(zero)} of {len(values)} samples are zero vectors (the first is row {zero[0]}): they have no "
-            "direction and cannot be normalised; remove them or encode them again"
-        )
-    values /= largest  # so that squares neither overflow nor vanish
-    values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
-    return values
 
 
 def as_array(X: Any) -> Any:

@@ -1,0 +1,166 @@
+"""What a training costs as its size grows, and how much memory it takes.
+
+    python benchmarks/scaling.py [--device cpu] [--processes 1 2]
+    python benchmarks/scaling.py --memory-map 2000000 384 200 [--evaluations 50] [--folder DIR]
+
+The first form times one evaluation (objectives and gradients of R partitioners) while one of samples, categories,
+features and runs is varied, and fits the exponents; then the same training in several processes. The second form
+writes features of that many samples, dimensions and categories into a file, float16, and fits PIM to its memory map
+at a given λ with a fixed number of evaluations: time, and the most memory the process took beside the map.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from newkinds import PIM
+from newkinds.engine import Run, Samples, optimise
+from newkinds.objective import PARTITION
+from newkinds.runtime import listening, n_processes, processes, rank
+
+BASE = {"samples": 20000, "categories": 100, "features": 384, "runs": 4}
+GRIDS = {
+    "samples": (5000, 10000, 20000, 40000, 80000),
+    "categories": (25, 50, 100, 200, 400),
+    "features": (96, 192, 384, 768, 1536),
+    "runs": (1, 2, 4, 8, 16),
+}
+LARGER = {"cuda": 8}
+"""How many times as many samples a GPU gets, without which it has too little to do."""
+WORKER = "NEWKINDS_SCALING_WORKER"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--memory-map", type=int, nargs=3, metavar=("SAMPLES", "FEATURES", "CATEGORIES"))
+    parser.add_argument("--evaluations", type=int, default=50)
+    parser.add_argument("--folder", type=Path, help="where to put the file; by default a temporary folder")
+    arguments = parser.parse_args()
+    if WORKER in os.environ:
+        with processes(arguments.device) as device:
+            seconds = evaluation_seconds(device, **BASE)
+            if rank() == 0:
+                print(f"{n_processes():12d} {seconds * 1e3:10.2f} ms", flush=True)
+        return
+    if arguments.memory_map:
+        fit_memory_map(*arguments.memory_map, arguments.evaluations, arguments.folder)
+        return
+    base = dict(BASE, samples=BASE["samples"] * LARGER.get(arguments.device, 1))
+    print(
+        f"{arguments.device}, torch {torch.__version__}, {torch.get_num_threads()} threads; one evaluation at {base}"
+    )
+    for name, grid in GRIDS.items():
+        factor = base[name] // BASE[name]
+        sizes = [factor * size for size in grid]
+        seconds = [evaluation_seconds(arguments.device, **{**base, name: size}) for size in sizes]
+        exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+        shown = "  ".join(f"{size}: {1e3 * spent:.2f} ms" for size, spent in zip(sizes, seconds, strict=True))
+        print(f"{name:12s} exponent {exponent:.2f}   {shown}", flush=True)
+    print("processes, one thread each")
+    for count in arguments.processes:
+        command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(count), __file__]
+        subprocess.run(
+            [*command, "--device", arguments.device],
+            env={**os.environ, WORKER: "1", "OMP_NUM_THREADS": "1"},
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
+
+
+def evaluation_seconds(device: str, samples: int, categories: int, features: int, runs: int) -> float:
+    """Seconds of one evaluation of all runs: the least of three trainings' means."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.nn.functional.normalize(torch.randn(samples, features, generator=generator), dim=1)
+    labels = np.where(np.arange(samples) % 4 == 0, np.arange(samples) % (categories // 2), -1)
+    start = drawn[:categories].numpy()
+    part = Samples(drawn.to(device))
+    many = [Run(start, PARTITION.at(0.05 * (r + 1))) for r in range(runs)]
+    evaluations = 40 if device.startswith("cuda") else 4
+
+    def train() -> float:
+        began = time.perf_counter()
+        optimise(part, many, labels=labels, max_iter=evaluations)
+        return (time.perf_counter() - began) / evaluations
+
+    train()
+    return min(train() for _ in range(3))
+
+
+def fit_memory_map(n: int, width: int, n_categories: int, evaluations: int, folder: Path | None) -> None:
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        path = Path(place) / "features.npy"
+        rng = np.random.default_rng(0)
+        centres = rng.normal(size=(n_categories, width)).astype(np.float32)
+        truth = rng.integers(0, n_categories, n)
+        drawn = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(n, width))
+        for first in range(0, n, 1 << 16):
+            rows = slice(first, first + (1 << 16))
+            noise = rng.normal(size=(len(truth[rows]), width)).astype(np.float32)
+            drawn[rows] = centres[truth[rows]] + 2 * noise
+        del drawn
+        labels = np.where((truth < n_categories // 2) & (rng.random(n) < 0.5), truth, -1)
+        features = np.load(path, mmap_mode="r")
+        print(f"{n:,} × {width} float16 ({path.stat().st_size / 2**30:.2f} GiB), K {n_categories}", flush=True)
+        model = PIM(n_categories, lam=0.1, max_iter=evaluations, tol=0, device="cpu", random_state=0)
+        stages: dict[str, float] = {}
+        began = time.perf_counter()
+
+        def hear(stage: str, _done: int, _total: int) -> None:
+            stages[stage] = time.perf_counter() - began
+
+        with MemoryWatch() as watch, listening(hear):
+            model.fit(features, labels)
+        spent = time.perf_counter() - began
+        unlabelled = labels < 0
+        agree = np.mean(
+            model.labels_[unlabelled & (truth < n_categories // 2)]
+            == truth[unlabelled & (truth < n_categories // 2)]
+        )
+        print("ended at (s): " + ", ".join(f"{stage} {at:.0f}" for stage, at in stages.items()))
+        print(
+            f"{spent:.0f} s for {model.n_iter_} evaluations and everything before and after; "
+            f"{watch.peak / 2**30:.2f} GiB of memory at most beside the map; unlabelled samples of known categories "
+            f"that got theirs: {agree:.1%}"
+        )
+
+
+class MemoryWatch:
+    """The most memory of its own (not of mapped files) that this process takes beyond what it has at the start."""
+
+    peak = 0
+
+    def __enter__(self) -> "MemoryWatch":
+        self._before, self._over = own_memory(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.02):
+            self.peak = max(self.peak, own_memory() - self._before)
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def own_memory() -> int:
+    """Anonymous memory of this process in bytes (Linux)."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise OSError("memory can be watched on Linux only")
+
+
+if __name__ == "__main__":
+    main()

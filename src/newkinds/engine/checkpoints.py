@@ -1,0 +1,105 @@
+"""Long work that can be taken up again after an interruption.
+
+Inside `checkpointing(folder)` the trainings and clusterings of the engine leave their state in the folder from time
+to time, and their results when they end. The same work begun again finds them there by its content (a hash of
+everything that decides the result), so an unchanged program with the same seed goes on where it was ended and comes
+to the same answer; a changed one starts anew. Work that is over before the first state is due leaves nothing.
+"""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from newkinds.runtime import n_processes, rank, total
+
+SECONDS = 20.0
+"""Between two states of the same work."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_folder: ContextVar[tuple[Path, float] | None] = ContextVar("newkinds_checkpoints", default=None)
+
+
+@contextmanager
+def checkpointing(folder: Path, seconds: float = SECONDS) -> Iterator[None]:
+    """Keep the state of the work done inside the `with` block in a folder, made when it is first needed."""
+    token = _folder.set((folder, seconds))
+    try:
+        yield
+    finally:
+        _folder.reset(token)
+
+
+class Checkpoint:
+    """The state of one piece of work, known by what decides its result.
+
+    Parameters
+    ----------
+    *decides
+        Arrays, and anything whose `repr` says it all.
+    """
+
+    def __init__(self, *decides: Any) -> None:
+        self._where = _folder.get()
+        self._saved = self._began = time.monotonic()
+        if self._where is not None:
+            digest = hashlib.sha256()
+            for part in decides:
+                digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
+                digest.update(b"\0")
+            self._path = self._where[0] / f"{digest.hexdigest()[:32]}.safetensors"
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save."""
+        return self._where is not None and time.monotonic() - self._saved >= self._where[1]
+
+    def load(self) -> Arrays | None:
+        """What was saved last, the same on every process; None if there is nothing, or nothing usable."""
+        if self._where is None:
+            return None
+        content = b""
+        if rank() == 0 and self._path.exists():
+            content = self._path.read_bytes()
+        content = _from_first(content)
+        try:
+            return load(content) if content else None
+        except SafetensorError:  # written by half, by a machine that lost its power: begin again
+            return None
+
+    def save(self, arrays: Arrays) -> None:
+        """Replace what was saved; the old stays until the new is whole."""
+        self._saved = time.monotonic()
+        if self._where is None or rank() != 0:
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self._path.with_suffix(".partial")
+        partial.write_bytes(save({name: np.ascontiguousarray(values) for name, values in arrays.items()}))
+        partial.replace(self._path)
+
+    def finish(self, arrays: Arrays) -> None:
+        """Save the result, if the work took long enough to be worth it."""
+        if self._where is not None and time.monotonic() - self._began >= self._where[1]:
+            self.save(arrays)
+
+
+def _from_first(content: bytes) -> bytes:
+    """What the first process has, on every process."""
+    if n_processes() == 1:
+        return content
+    device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+    size = int(total(torch.tensor([len(content)], device=device)))
+    buffer = torch.zeros(size, dtype=torch.uint8, device=device)
+    if rank() == 0 and size:
+        buffer.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+    return bytes(total(buffer).cpu().numpy()) if size else b""

@@ -1,0 +1,247 @@
+"""Objectives and gradients of many partitioners that share their features.
+
+An evaluation is two passes over the samples: the first gives the marginals, the second the gradient. Each pass goes
+lane by lane, in blocks that fit the cache. The blocks' log-probabilities are kept between the passes where they fit
+`KEPT_ELEMENTS` and computed again where they do not, so memory stays bounded for any number of samples and runs.
+On an NVIDIA GPU `newkinds.engine.fused` does the same with half-precision products and fused kernels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from newkinds.engine.partitioner import FloatArray, Geometry, log_probabilities, scale
+from newkinds.engine.samples import Samples, lane_blocks, sum_over_lanes
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.objective import Objective, RunWeights, log_marginal, marginal, value_and_gradient
+
+GROUP_COLUMNS = {"cpu": 400, "cuda": 1 << 20, "mps": 1 << 14}
+"""Runs × categories in one matrix product: wide enough to be efficient, narrow enough for the cache."""
+KEPT_ELEMENTS = {"cpu": 1 << 26, "cuda": 1 << 31, "mps": 1 << 28}
+"""Log-probabilities kept between the two passes (float32: 256 MiB on a CPU, 8 GiB on a GPU)."""
+ALIGNED = 16
+"""Columns beside the gradient for what else is added up: as many as keep its rows aligned."""
+PADDING = -1e4
+"""Logit of a category a run does not have: its probability counts nothing, and no product is NaN."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One partitioner to train.
+
+    Attributes
+    ----------
+    start : ndarray of shape (categories, features)
+    objective : Objective
+    temperature : float
+    geometry : {"linear", "euclidean"}
+    labels : ndarray of shape (samples,), optional
+        This run's own labels (columns of `start`, -1 = unlabelled); by default those all runs share.
+    """
+
+    start: FloatArray
+    objective: Objective
+    temperature: float = 25.0
+    geometry: Geometry = "linear"
+    labels: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Runs as tensors; runs with fewer categories than others are padded.
+
+    Attributes
+    ----------
+    start : Tensor of shape (runs, categories, features)
+    padding : Tensor of shape (runs, categories)
+        Added to the logits: 0, or `PADDING` for a category that a run does not have.
+    temperature, euclidean : Tensor of shape (runs,)
+    labels : Tensor of shape (1 or runs, own samples)
+        One row where all runs have the same.
+    terms : RunWeights
+        What a sample counts in each term of a run's objective.
+    """
+
+    start: Tensor
+    padding: Tensor
+    temperature: Tensor
+    euclidean: Tensor
+    labels: Tensor
+    terms: RunWeights
+
+    @classmethod
+    def of(cls, samples: Samples, runs: Sequence[Run], labels: IntArray | None) -> "Batch":
+        n, width, device = len(samples), samples.width, samples.device
+        categories = max(len(run.start) for run in runs)
+        start = torch.zeros(len(runs), categories, width)
+        padding = torch.zeros(len(runs), categories)
+        for r, run in enumerate(runs):
+            if run.start.shape[1] != width:
+                raise InputError(f"the start has {run.start.shape[1]} features a category, the samples {width}")
+            start[r, : len(run.start)] = torch.from_numpy(run.start)
+            padding[r, len(run.start) :] = PADDING
+        shared = np.full(n, -1, dtype=np.int64) if labels is None else labels
+        own = [shared if run.labels is None else run.labels for run in runs]
+        for run, given in zip(runs, own, strict=True):
+            if len(given) != n or given.max(initial=-1) >= len(run.start):
+                raise InputError(
+                    f"labels must name one of {len(run.start)} categories for each of {n} samples; "
+                    f"got {len(given)} labels up to {given.max(initial=-1)}"
+                )
+        distinct = own[:1] if all(run.labels is None for run in runs) else own
+        terms = [
+            run.objective.weights(int((given >= 0).sum()), int((given < 0).sum()))
+            for run, given in zip(runs, own, strict=True)
+        ]
+        return cls(
+            start=start.to(device),
+            padding=padding.to(device),
+            temperature=torch.tensor([run.temperature for run in runs], dtype=torch.float32, device=device),
+            euclidean=torch.tensor([float(run.geometry == "euclidean") for run in runs], device=device),
+            labels=torch.from_numpy(np.stack([given[samples.own] for given in distinct])).to(device),
+            terms=RunWeights.stack(terms, like=start.to(device)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def select(self, runs: slice | Tensor) -> "Batch":
+        """Some of the runs."""
+        return replace(
+            self,
+            start=self.start[runs],
+            padding=self.padding[runs],
+            temperature=self.temperature[runs],
+            euclidean=self.euclidean[runs],
+            labels=self.labels if len(self.labels) == 1 else self.labels[runs],
+            terms=self.terms.select(runs),
+        )
+
+
+class Evaluator(Protocol):
+    """Judges one point of weights for each of its runs."""
+
+    rounding: float
+    """Relative error of an objective: increases below it are no increases."""
+
+    def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Objectives (runs,) and gradients (runs, categories, features) at weights of that shape."""
+
+    def select(self, runs: Tensor) -> "Evaluator":
+        """The same for some of the runs."""
+
+
+class BlockEvaluator:
+    """The two passes in plain tensor operations; correct on every device, written for the CPU's caches."""
+
+    rounding = 1e-7
+
+    def __init__(self, samples: Samples, batch: Batch) -> None:
+        self.samples, self.batch = samples, batch
+        self.device = samples.device.type
+        own = samples.own.stop - samples.own.start
+        categories = batch.start.shape[1]
+        most = _kept_elements(samples.device) // max(1, own * categories)  # runs whose probabilities may be kept
+        self.keep = most > 0
+        size = min(max(1, GROUP_COLUMNS[self.device] // categories), most or len(batch), len(batch))
+        self.groups = [slice(first, min(first + size, len(batch))) for first in range(0, len(batch), size)]
+        self.members = [batch.select(group) for group in self.groups]
+        blocks_of_lanes = [lane_blocks(lane, size * categories, self.device) for lane in samples.lanes]
+        self.blocks = dict(zip([lane.start for lane in samples.lanes], blocks_of_lanes, strict=True))
+        # Places to work in, taken once: to ask for memory in every block costs as much as some of the arithmetic.
+        longest = max(rows.stop - rows.start for blocks in blocks_of_lanes for rows in blocks)
+        self.kept = torch.empty(size * categories * (own if self.keep else longest), device=samples.device)
+        self.scratch = torch.empty(size * categories * longest, device=samples.device)
+
+    def select(self, runs: Tensor) -> "BlockEvaluator":
+        return BlockEvaluator(self.samples, self.batch.select(runs))
+
+    def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        results = [
+            self._group(members, weights[group]) for group, members in zip(self.groups, self.members, strict=True)
+        ]
+        values, gradients = zip(*results, strict=True)
+        return torch.cat(values), torch.cat(gradients)
+
+    def _group(self, batch: Batch, weights: Tensor) -> tuple[Tensor, Tensor]:
+        n_runs, categories, width = weights.shape
+        columns = n_runs * categories
+        scaled, bias = scale(weights, batch.temperature, batch.euclidean)
+        bias = bias + batch.padding
+
+        def place(rows: slice, kept: bool) -> Tensor:
+            first = self.samples.within(rows).start * columns if kept and self.keep else 0
+            size = columns * (rows.stop - rows.start)
+            return (self.kept if kept else self.scratch)[first : first + size].view(n_runs, categories, -1)
+
+        def log_p_of(rows: slice) -> Tensor:
+            return log_probabilities(
+                self.samples.read(rows), scaled, bias, out=place(rows, kept=True), scratch=place(rows, kept=False)
+            )
+
+        def lane_marginal(lane: slice) -> Tensor:
+            pi = torch.zeros_like(bias)
+            for rows in self.blocks[lane.start]:
+                p = torch.exp(log_p_of(rows), out=place(rows, kept=False))
+                pi += marginal(p, batch.labels[:, self.samples.within(rows)], batch.terms)
+            return pi
+
+        log_pi = log_marginal(sum_over_lanes(self.samples, lane_marginal))
+
+        def lane_gradient(lane: slice) -> Tensor:
+            # One tensor for everything that is added up: gradients, their sums over samples, values.
+            sums = torch.zeros(columns, width + ALIGNED, device=weights.device)
+            gradient, values = sums[:, :width], sums[:n_runs, width + 1]
+            for rows in self.blocks[lane.start]:
+                log_p = place(rows, kept=True) if self.keep else log_p_of(rows)
+                block_values, logit_gradient = value_and_gradient(
+                    log_p,
+                    log_pi,
+                    batch.labels[:, self.samples.within(rows)],
+                    batch.terms,
+                    out=log_p,
+                    scratch=place(rows, kept=False),
+                )
+                values += block_values
+                gradient.addmm_(logit_gradient.view(columns, -1), self.samples.read(rows))
+                sums[:, width] += logit_gradient.sum(-1).flatten()
+            return sums
+
+        sums = sum_over_lanes(self.samples, lane_gradient)
+        return sums[:n_runs, width + 1].clone(), through_logits(weights, batch, sums[:, :width], sums[:, width])
+
+
+def through_logits(weights: Tensor, batch: Batch, products: Tensor, column_sums: Tensor) -> Tensor:
+    """Gradient by the weights from g'Z and the sums of g over samples, g being that by the logits.
+
+    Through the logits T w.z it is T g'z; through T (w.z - |w|^2 / 2) it is T (g'z - w sum_i g_i).
+    """
+    gradient = products.reshape(weights.shape)
+    pull = batch.euclidean[:, None] * column_sums.view(weights.shape[:2])
+    return torch.addcmul(gradient, pull[:, :, None], weights, value=-1).mul_(batch.temperature[:, None, None])
+
+
+def second_moment(samples: Samples) -> Tensor:
+    """Mean of z z' over all samples: (features, features)."""
+
+    def lane_sum(lane: slice) -> Tensor:
+        products = torch.zeros(samples.width, samples.width, device=samples.device)
+        for rows in lane_blocks(lane, samples.width, samples.device.type):
+            features = samples.read(rows)
+            products.addmm_(features.T, features)
+        return products
+
+    return sum_over_lanes(samples, lane_sum) / len(samples)
+
+
+def _kept_elements(device: torch.device) -> int:
+    """`KEPT_ELEMENTS`, or what takes a quarter of a GPU's free memory if that is less."""
+    most = KEPT_ELEMENTS[device.type]
+    if device.type == "cuda":
+        most = min(most, torch.cuda.mem_get_info(device)[0] // 16)
+    return most

@@ -1,0 +1,238 @@
+"""The features as the engine reads them: of unit length, float32, on the device, block by block.
+
+Where they come from does not matter to what is computed from them: a tensor, an array in memory, or a memory map
+larger than memory (of which only the block at work is ever copied). Under `torchrun` every process holds a part.
+
+The samples are cut into lanes, contiguous ranges that depend on nothing but their number. A process owns whole
+lanes, and what is added up over the samples is added up in each lane first, then over the lanes in a fixed order.
+So two processes find what one finds, to the last bit if their processors round alike.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from newkinds.engine.partitioner import Partitioner, blocks
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.runtime import n_processes, rank, report_progress, total
+
+LANE_SAMPLES = 2048
+"""Least samples of a lane, so that adding the lanes up costs little beside their products."""
+MOST_LANES = 64
+RESIDENT_BYTES = 256 << 20
+"""Features that take no more are held ready in float32; others are read from where they are, in every pass.
+
+On a GPU they are held there if they take no more than half of its free memory."""
+CHECKED_ROWS = 1 << 14
+SAFE_NORMS = (1e-15, 1e15)
+"""Lengths whose squares and inverses are ordinary float32 numbers."""
+
+
+class Samples:
+    """Features of all processes' samples, read in blocks.
+
+    Parameters
+    ----------
+    source : Tensor or ndarray of shape (samples, features)
+        A tensor is taken as it is: float32, of unit length, on the device to work on. An array (also a memory map)
+        is checked, and scaled to unit length on the way.
+    device : torch.device, optional
+        For an array; the CPU by default.
+
+    Attributes
+    ----------
+    width : int
+        Features of a sample.
+    own : slice
+        The samples of this process.
+    lanes : tuple of slice
+        The same, cut into lanes.
+
+    Examples
+    --------
+    >>> samples = Samples(np.array([[3.0, 4.0], [0.0, 2.0], [1.0, 0.0]]))
+    >>> len(samples), samples.read(slice(0, 2))
+    (3, tensor([[0.6000, 0.8000],
+            [0.0000, 1.0000]]))
+    """
+
+    def __init__(self, source: Tensor | npt.NDArray[Any], device: torch.device | None = None) -> None:
+        self._n, self.width = (int(size) for size in source.shape)
+        self.lanes = _own_lanes(self._n)
+        self.own = slice(self.lanes[0].start, self.lanes[-1].stop)
+        self._resident: Tensor | None = None
+        self._half: Tensor | None = None
+        if isinstance(source, Tensor):
+            self.device = source.device
+            self._resident = source[self.own]
+            return
+        self.device = torch.device("cpu") if device is None else device
+        self._source = source
+        self._inverse = self._inverse_lengths()
+        if (self.own.stop - self.own.start) * self.width * 4 <= _most_resident(self.device):
+            resident = torch.empty(self.own.stop - self.own.start, self.width, device=self.device)
+            for rows in _rows(self.own, CHECKED_ROWS):
+                resident[self.within(rows)] = self._load(rows)
+            self._resident = resident
+
+    @classmethod
+    def of(cls, features: "Samples | Tensor") -> "Samples":
+        return features if isinstance(features, Samples) else cls(features)
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def resident(self) -> Tensor | None:
+        """This process's features as one tensor, where they are held ready."""
+        return self._resident
+
+    def half(self, width: int) -> Tensor:
+        """This process's features in half precision, padded with zeros to `width`; made once."""
+        assert self._resident is not None
+        if self._half is None or self._half.shape[1] != width:
+            self._half = torch.nn.functional.pad(self._resident.half(), (0, width - self.width))
+        return self._half
+
+    def within(self, rows: slice) -> slice:
+        """Positions among all samples as positions among this process's."""
+        return slice(rows.start - self.own.start, rows.stop - self.own.start)
+
+    def read(self, rows: slice) -> Tensor:
+        """The features of some of this process's samples."""
+        return self._load(rows) if self._resident is None else self._resident[self.within(rows)]
+
+    def take(self, indices: IntArray) -> Tensor:
+        """The features of any samples, whichever process holds them."""
+        taken = torch.zeros(len(indices), self.width, device=self.device)
+        mine = np.flatnonzero((indices >= self.own.start) & (indices < self.own.stop))
+        for some in np.array_split(mine, max(1, len(mine) // CHECKED_ROWS)):
+            rows = indices[some]
+            found = self._load(rows) if self._resident is None else self._resident[rows - self.own.start]
+            taken[torch.from_numpy(some).to(self.device)] = found
+        return total(taken)
+
+    def gather(self, own: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Put together what each process found for its own samples."""
+        everyone = np.zeros((self._n, *own.shape[1:]), dtype=own.dtype)
+        everyone[self.own] = own
+        if n_processes() == 1:
+            return everyone
+        return total(torch.from_numpy(everyone).to(self.device)).cpu().numpy()
+
+    def assign(self, partitioner: Partitioner, among: npt.NDArray[np.bool_] | None = None) -> IntArray:
+        """Most probable category of each sample, or of each of those that the mask `among` marks."""
+        found = np.zeros(self.own.stop - self.own.start, dtype=np.int64)
+        for rows in _rows(self.own, CHECKED_ROWS):
+            marked = np.arange(rows.stop - rows.start) if among is None else np.flatnonzero(among[rows])
+            if len(marked):
+                features = self.read(rows)
+                some = features if among is None else features[torch.from_numpy(marked).to(features.device)]
+                found[self.within(rows)][marked] = partitioner.assign(some)
+        columns: IntArray = self.gather(found)
+        return columns if among is None else columns[among]
+
+    def fingerprint(self) -> npt.NDArray[np.float32]:
+        """A few samples, by which the same features are known again."""
+        return self.take(np.linspace(0, self._n - 1, min(self._n, 64)).astype(np.int64)).cpu().numpy()
+
+    def _load(self, rows: slice | IntArray) -> Tensor:
+        block = np.array(self._source[rows])  # a copy: of a memory map nothing else stays
+        if self._inverse is None:
+            return torch.from_numpy(normalised(block).astype(np.float32, copy=False)).to(self.device)
+        inverse = self._inverse[self.within(rows) if isinstance(rows, slice) else rows - self.own.start]
+        return torch.from_numpy(block).to(self.device).float().mul_(inverse.to(self.device)[:, None])
+
+    def _inverse_lengths(self) -> Tensor | None:
+        """1 / |z| of this process's samples, all checked; None if that is not an ordinary float32 number."""
+        ordinary = self._source.dtype in (np.float16, np.float32)
+        lengths = torch.empty(self.own.stop - self.own.start)
+        for rows in _rows(self.own, CHECKED_ROWS):
+            block = np.array(self._source[rows])
+            if not ordinary:
+                # Of the largest entry, so that squares neither overflow nor vanish: only zero and NaN matter here.
+                found = torch.from_numpy(np.abs(block).max(axis=1).astype(np.float64))
+            else:
+                found = torch.from_numpy(block).double().norm(dim=1)
+            _check_sizes(found.numpy(), rows.start)
+            lengths[self.within(rows)] = found.float()
+            report_progress("reading the features", rows.stop - self.own.start, self.own.stop - self.own.start)
+        least, most = SAFE_NORMS
+        ordinary = ordinary and bool((lengths > least).all()) and bool((lengths < most).all())
+        return lengths.reciprocal_() if ordinary else None
+
+
+def sum_over_lanes(samples: Samples, lane_sum: Callable[[slice], Tensor]) -> Tensor:
+    """Sum of what `lane_sum` gives for each lane in a fixed order, neighbours first, and then of all processes."""
+    level = [lane_sum(lane) for lane in samples.lanes]
+    while len(level) > 1:
+        pairs = zip(level[::2], level[1::2], strict=False)
+        level = [one.add_(other) for one, other in pairs] + level[len(level) // 2 * 2 :]
+    return total(level[0])
+
+
+def lane_blocks(lane: slice, columns: int, device: str) -> list[slice]:
+    """A lane in blocks that fit the cache (or a GPU's share of memory), as positions among all samples."""
+    cut = blocks(lane.stop - lane.start, columns, device)
+    return [slice(lane.start + rows.start, lane.start + rows.stop) for rows in cut]
+
+
+def _rows(rows: slice, size: int) -> Iterator[slice]:
+    for first in range(rows.start, rows.stop, size):
+        yield slice(first, min(first + size, rows.stop))
+
+
+def _own_lanes(n: int) -> tuple[slice, ...]:
+    count = 2
+    while count < MOST_LANES and 2 * count * LANE_SAMPLES <= n:
+        count *= 2
+    while count < n_processes():
+        count *= 2
+    edges = [n * lane // count for lane in range(count + 1)]
+    first, after = (count * process // n_processes() for process in (rank(), rank() + 1))
+    return tuple(slice(edges[lane], edges[lane + 1]) for lane in range(first, after))
+
+
+def _most_resident(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] // 2)
+    return RESIDENT_BYTES
+
+
+def normalised(features: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[np.floating[Any]]:
+    """Features scaled to unit length, float32 or float64 as they came (float16 becomes float32).
+
+    A zero vector has no direction, so it cannot be compared with anything: it is refused. `first_row` is the row
+    that these features begin with, for the message.
+
+    Examples
+    --------
+    >>> normalised(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
+    kind = np.float64 if features.dtype == np.float64 else np.float32
+    values: npt.NDArray[Any] = features.astype(kind)
+    largest = np.maximum(values.max(axis=1, keepdims=True), -values.min(axis=1, keepdims=True))
+    _check_sizes(largest[:, 0], first_row)
+    values /= largest  # so that squares neither overflow nor vanish
+    values /= np.sqrt(np.einsum("ij,ij->i", values, values))[:, None]
+    return values
+
+
+def _check_sizes(sizes: npt.NDArray[np.floating[Any]], first_row: int) -> None:
+    """Refuse samples whose length, or largest entry, is not finite or zero."""
+    if (bad := np.flatnonzero(~np.isfinite(sizes))).size:
+        raise InputError(
+            f"features must be finite; row {first_row + bad[0]} has NaN or infinity (and perhaps others); "
+            "remove such samples or encode them again"
+        )
+    if (zero := np.flatnonzero(sizes == 0)).size:
+        raise InputError(
+            f"row {first_row + zero[0]} is a zero vector (and perhaps others): it has no direction and cannot be "
+            "normalised; remove such samples or encode them again"
+        )

@@ -1,0 +1,360 @@
+"""Two ways down many objectives at once: the paper's Adam, and a preconditioned L-BFGS that needs far fewer steps.
+
+A solver holds one point for each run of an evaluator and moves them all by one evaluation a step. Everything that
+it needs to go on later is in `state`, so a long training can be taken up again where it was left.
+
+The L-BFGS (Nocedal & Wright, *Numerical Optimization*, ch. 7) works in coordinates in which the features have
+nearly the identity for their second moment: encoders put most of the variance into a few directions, and without
+this the other directions, which carry the fine distinctions, are learned last. The inverse Hessian is applied in
+its compact form (Byrd, Nocedal & Schnabel 1994): two products with the history, the rest on small matrices. Each
+run has its own step length; a run whose step is refused tries a shorter one while the others move on. Converged
+runs leave.
+"""
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from newkinds.engine.evaluation import Evaluator
+
+HISTORY = 8
+"""Pairs of steps and gradient changes that stand for the Hessian."""
+DAMPING = 0.3
+"""Added to the eigenvalues of the second moment, in units of their mean, before it is inverted."""
+FIRST_STEP = 0.05
+"""Length of the first step along the gradient, relative to the weights."""
+SUFFICIENT = 1e-4
+"""Share of the decrease promised by the slope that a step must bring (Armijo's condition)."""
+LEAST_CURVATURE = 1e-8
+"""Cosine between a step and its gradient change under which the pair says nothing useful of the Hessian."""
+WINDOW = 10
+"""Evaluations over which the decrease is looked at to see whether a run has converged."""
+MOST_REFUSALS = 15
+
+Array = npt.NDArray[np.float64]
+
+
+class Solver(Protocol):
+    """Moves one point for each run."""
+
+    def step(self, most: int = 1) -> Tensor:
+        """One evaluation of every run still active, or as many as are done in one go, but not more than `most`.
+
+        Gives the objectives: (evaluations, runs), NaN where a run has left.
+        """
+
+    @property
+    def active(self) -> bool:
+        """Whether any run still moves."""
+
+    def weights(self) -> Tensor:
+        """The points reached: (runs, categories, features)."""
+
+    def converged(self) -> npt.NDArray[np.bool_]:
+        """Which runs have left because nothing was to be gained any more."""
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything needed to go on."""
+
+    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+        """Go on from a `state`."""
+
+
+class Adam:
+    """Full-batch Adam with coupled weight decay, as in the paper; no run ever leaves."""
+
+    def __init__(self, evaluate: Evaluator, start: Tensor, learning_rate: float, weight_decay: float) -> None:
+        self.evaluate = evaluate
+        self.point = start.clone()
+        self.optimiser = torch.optim.Adam([self.point], lr=learning_rate, weight_decay=weight_decay, fused=True)
+
+    def step(self, most: int = 1) -> Tensor:
+        values, self.point.grad = self.evaluate(self.point)
+        self.optimiser.step()
+        return values[None]
+
+    @property
+    def active(self) -> bool:
+        return True
+
+    def weights(self) -> Tensor:
+        return self.point
+
+    def converged(self) -> npt.NDArray[np.bool_]:
+        return np.zeros(len(self.point), dtype=np.bool_)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        moments = self.optimiser.state[self.point]
+        return {"point": self.point.cpu().numpy(), **{name: moments[name].cpu().numpy() for name in moments}}
+
+    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+        self.point.copy_(torch.from_numpy(state["point"]))
+        self.optimiser.state[self.point] = {
+            name: torch.from_numpy(values).to(self.point.device)
+            for name, values in state.items()
+            if name != "point"
+        }
+
+
+class LBFGS:
+    """L-BFGS on `F + weight_decay / 2 |W|²`, of which the paper's coupled decay is the gradient.
+
+    Parameters
+    ----------
+    evaluate : Evaluator
+    start : Tensor of shape (runs, categories, features)
+    weight_decay : float
+    moment : Tensor of shape (features, features)
+        Second moment of the features.
+    tolerance : float
+        A run leaves when `WINDOW` evaluations have lowered its objective by less than this, relative to it.
+    """
+
+    def __init__(
+        self, evaluate: Evaluator, start: Tensor, weight_decay: float, moment: Tensor, tolerance: float
+    ) -> None:
+        self.evaluate, self.weight_decay, self.tolerance = evaluate, weight_decay, tolerance
+        self.final = start.clone()
+        self.device = start.device
+        root = _root(moment)
+        self.to_weights = torch.linalg.inv(root).float().to(self.device)
+        runs = len(start)
+        self.runs = np.arange(runs)  # which run each row below is
+        self.left = np.zeros(runs, dtype=np.bool_)
+        _, categories, width = start.shape
+        self.x = torch.matmul(start, root.float().to(self.device))
+        # Of each category apart: sums over all weights are then made of sums of fixed length, in a fixed order.
+        self.history = torch.zeros(runs, categories, 2 * HISTORY, width, device=self.device)
+        self.steps_changes = np.zeros((runs, HISTORY, HISTORY))  # s_i . y_j
+        self.changes = np.zeros((runs, HISTORY, HISTORY))  # y_i . y_j
+        self.next = np.zeros(runs, dtype=np.int64)
+        self.kept = np.zeros(runs, dtype=np.int64)
+        self.value = np.full(runs, np.nan)  # of the penalised objective, at x
+        self.slope = np.zeros(runs)
+        self.length = np.zeros(runs)
+        self.refusals = np.zeros(runs, dtype=np.int64)
+        self.recent = np.full((runs, WINDOW), np.inf)
+        self.gradient = torch.zeros_like(self.x)
+        self.direction = torch.zeros_like(self.x)
+
+    @property
+    def active(self) -> bool:
+        return len(self.runs) > 0
+
+    def weights(self) -> Tensor:
+        self.final[torch.from_numpy(self.runs).to(self.device)] = self._weights(self.x)
+        return self.final
+
+    def converged(self) -> npt.NDArray[np.bool_]:
+        return self.left
+
+    def step(self, most: int = 1) -> Tensor:
+        first = bool(np.isnan(self.value).any())
+        trial = self.x if first else torch.addcmul(self.x, self._of_run(self.length), self.direction)
+        plain, penalised, gradient = self._evaluate(trial)
+        if first:
+            if not np.isfinite(penalised).all():
+                raise FloatingPointError
+            accepted = np.ones(len(self.runs), dtype=np.bool_)
+            self.value, self.gradient = penalised, gradient
+        else:
+            allowed = (
+                self.value + SUFFICIENT * self.length * self.slope + self.evaluate.rounding * np.abs(self.value)
+            )
+            accepted = penalised <= allowed  # not where it is NaN
+            self._accept(accepted, trial, penalised, gradient)
+            self._shorten(~accepted, penalised)
+        self._turn(accepted)
+        values = torch.full((1, len(self.left)), torch.nan)
+        values[0, torch.from_numpy(self.runs)] = torch.from_numpy(plain).float()
+        self._leave()
+        return values
+
+    def _accept(self, accepted: npt.NDArray[np.bool_], trial: Tensor, values: Array, gradient: Tensor) -> None:
+        """Move, and remember the step and how the gradient changed."""
+        rows = np.flatnonzero(accepted)
+        if not len(rows):
+            return
+        every = len(rows) == len(self.runs)
+        take = slice(None) if every else torch.from_numpy(rows).to(self.device)
+        step, change = trial[take] - self.x[take], gradient[take] - self.gradient[take]  # (rows, categories, width)
+        if every:
+            self.x, self.gradient = trial, gradient
+        else:
+            self.x[take], self.gradient[take] = trial[take], gradient[take]
+        self.value = np.where(accepted, values, self.value)
+        self.refusals[rows] = 0
+        curvature, steps, changes = _inner((step, change), (step, step), (change, change))
+        useful = np.flatnonzero(curvature > LEAST_CURVATURE * np.sqrt(steps * changes))
+        if not len(useful):
+            return
+        rows = rows[useful]
+        among = torch.from_numpy(useful).to(self.device)
+        at = torch.from_numpy(rows).to(self.device)
+        slot = self.next[rows]
+        into = torch.from_numpy(slot).to(self.device)
+        self.history[at, :, into] = step[among]
+        self.history[at, :, into + HISTORY] = change[among]
+        products = _by_history(self.history, rows, torch.stack([step[among], change[among]], dim=3))
+        step_change, change_step, change_change = (
+            products[:, :HISTORY, 1],  # s_i . y
+            products[:, HISTORY:, 0],  # y_i . s
+            products[:, HISTORY:, 1],  # y_i . y
+        )
+        self.steps_changes[rows, :, slot], self.steps_changes[rows, slot] = step_change, change_step
+        self.changes[rows, :, slot], self.changes[rows, slot] = change_change, change_change
+        self.next[rows] = (slot + 1) % HISTORY
+        self.kept[rows] = np.minimum(self.kept[rows] + 1, HISTORY)
+
+    def _shorten(self, refused: npt.NDArray[np.bool_], values: Array) -> None:
+        """A shorter step where the objective fell too little: the minimum of a parabola, within bounds."""
+        with np.errstate(all="ignore"):
+            minimum = -self.slope * self.length**2 / (2 * (values - self.value - self.length * self.slope))
+        minimum = np.where(np.isfinite(minimum), minimum, 0.0)
+        shorter = np.clip(minimum, 0.1 * self.length, 0.5 * self.length)
+        self.length = np.where(refused, shorter, self.length)
+        self.refusals += refused
+
+    def _turn(self, moved: npt.NDArray[np.bool_]) -> None:
+        """New directions for the runs that have moved."""
+        rows = np.flatnonzero(moved)
+        if not len(rows):
+            return
+        every = len(rows) == len(self.runs)
+        take = slice(None) if every else torch.from_numpy(rows).to(self.device)
+        gradient = self.gradient[take]
+        products = _by_history(self.history, rows, gradient.unsqueeze(3))[:, :, 0]
+        scale, of_steps, of_changes = self._inverse_hessian(rows, products)
+        coefficients = torch.from_numpy(np.concatenate([of_steps, of_changes], axis=1)).float().to(self.device)
+        history = self.history if every else self.history[take]
+        along = torch.matmul(coefficients[:, None, None], history).squeeze(2)
+        direction = along.add_(gradient * self._of_run(scale)).neg_()
+        slope, steepness, size = _inner((direction, gradient), (gradient, gradient), (self.x[take], self.x[take]))
+        steepness, size = np.sqrt(steepness), np.sqrt(size)
+        fresh = (self.kept[rows] == 0) | ~(slope < 0)
+        if fresh.any():  # nothing known of the Hessian, or what is known misleads: along the gradient
+            self.kept[rows[fresh]] = 0
+            self.steps_changes[rows[fresh]] = 0
+            self.changes[rows[fresh]] = 0
+            restart = torch.from_numpy(fresh).to(self.device)
+            direction = torch.where(restart[:, None, None], -gradient, direction)
+            slope = np.where(fresh, -(steepness**2), slope)
+        if every:
+            self.direction = direction
+        else:
+            self.direction[take] = direction
+        self.slope[rows] = slope
+        self.length[rows] = np.where(fresh, FIRST_STEP * size / np.maximum(steepness, 1e-12), 1.0)
+
+    def _inverse_hessian(self, rows: npt.NDArray[np.int64], products: Array) -> tuple[Array, Array, Array]:
+        """H g = scale g + S of_steps + Y of_changes, for some rows and their products [S Y]'g."""
+        slots = (
+            self.next[rows, None] + np.arange(HISTORY)
+        ) % HISTORY  # oldest first; those not yet used before them
+        at = np.arange(len(rows))[:, None]
+        grid = (rows[:, None, None], slots[:, :, None], slots[:, None, :])
+        unused = np.arange(HISTORY) < HISTORY - self.kept[rows, None]
+        triangle = np.triu(self.steps_changes[grid]) * ~unused[:, :, None] * ~unused[:, None, :]
+        curvature = np.einsum("rii->ri", triangle).copy()
+        triangle += unused[:, :, None] * np.eye(HISTORY)
+        changes = self.changes[grid] * ~unused[:, :, None] * ~unused[:, None, :]
+        by_step = np.where(unused, 0.0, products[at, slots])
+        by_change = np.where(unused, 0.0, products[at, slots + HISTORY])
+        newest = changes[:, -1, -1]
+        scale = np.where(newest > 0, curvature[:, -1] / np.where(newest > 0, newest, 1.0), 1.0)
+        inner = np.linalg.solve(triangle, by_step[:, :, None])
+        right = curvature[:, :, None] * inner + scale[:, None, None] * (changes @ inner - by_change[:, :, None])
+        of_steps, of_changes = np.zeros((2, len(rows), HISTORY))
+        of_steps[at, slots] = np.linalg.solve(triangle.transpose(0, 2, 1), right)[:, :, 0]
+        of_changes[at, slots] = (-scale[:, None, None] * inner)[:, :, 0]
+        return scale, of_steps, of_changes
+
+    def _leave(self) -> None:
+        """Let go the runs that have converged."""
+        stalled = self.refusals >= MOST_REFUSALS
+        fell = self.recent[:, 0] - self.value  # over the window; infinite before it is full
+        settled = fell < self.tolerance * np.maximum(np.abs(self.value), 1e-3)
+        self.recent = np.concatenate([self.recent[:, 1:], self.value[:, None]], axis=1)
+        done = stalled | settled
+        if not done.any():
+            return
+        self.weights()
+        self.left[self.runs[done]] = True
+        self._keep(~done)
+
+    def _keep(self, stay: npt.NDArray[np.bool_]) -> None:
+        rows = torch.from_numpy(np.flatnonzero(stay)).to(self.device)
+        for name in ("x", "gradient", "direction", "history"):
+            setattr(self, name, getattr(self, name)[rows])
+        for name in _OF_EACH_RUN:
+            setattr(self, name, getattr(self, name)[stay])
+        if len(rows):
+            self.evaluate = self.evaluate.select(rows)
+
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        tensors = {name: getattr(self, name).cpu().numpy() for name in (*_VECTORS, "final")}
+        return {**tensors, **{name: getattr(self, name) for name in (*_OF_EACH_RUN, "left")}}
+
+    def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
+        still = np.isin(self.runs, state["runs"])
+        if not still.all() and still.any():
+            self.evaluate = self.evaluate.select(torch.from_numpy(np.flatnonzero(still)).to(self.device))
+        for name in (*_VECTORS, "final"):
+            setattr(self, name, torch.from_numpy(state[name]).to(self.device))
+        for name in (*_OF_EACH_RUN, "left"):
+            setattr(self, name, state[name])
+
+    def _weights(self, x: Tensor) -> Tensor:
+        return torch.matmul(x, self.to_weights)
+
+    def _evaluate(self, x: Tensor) -> tuple[Array, Array, Tensor]:
+        """The objective without and with the penalty, and the gradient of the latter by x."""
+        weights = self._weights(x)
+        values, gradient = self.evaluate(weights)
+        (squares,) = _inner((weights, weights))
+        plain = values.double().cpu().numpy()
+        by_x = torch.matmul(torch.add(gradient, weights, alpha=self.weight_decay), self.to_weights.T)
+        return plain, plain + 0.5 * self.weight_decay * squares, by_x
+
+    def _of_run(self, values: Array) -> Tensor:
+        return torch.from_numpy(values).float().to(self.device)[:, None, None]
+
+
+_VECTORS = ("x", "gradient", "direction", "history")
+_OF_EACH_RUN = (
+    "runs",
+    "steps_changes",
+    "changes",
+    "next",
+    "kept",
+    "value",
+    "slope",
+    "length",
+    "refusals",
+    "recent",
+)
+
+
+def _by_history(history: Tensor, rows: npt.NDArray[np.int64], vectors: Tensor) -> Array:
+    """Inner products of some rows' histories with vectors of shape (rows, categories, width, count)."""
+    some = history if len(rows) == len(history) else history[torch.from_numpy(rows).to(history.device)]
+    products: Array = torch.matmul(some, vectors).sum(1, dtype=torch.float64).cpu().numpy()
+    return products
+
+
+def _inner(*pairs: tuple[Tensor, Tensor]) -> Array:
+    """Inner products of pairs of tensors of shape (rows, categories, width): (pairs, rows)."""
+    sums = [torch.linalg.vecdot(one, other).sum(1, dtype=torch.float64) for one, other in pairs]
+    products: Array = torch.stack(sums).cpu().numpy()
+    return products
+
+
+def _root(moment: Tensor) -> Tensor:
+    """L with L L' = moment + damping, in double precision on the CPU."""
+    precise = moment.cpu().double()
+    damping = DAMPING * precise.diagonal().mean()
+    root: Tensor = torch.linalg.cholesky(precise + damping * torch.eye(len(precise), dtype=torch.float64))
+    return root
