@@ -1,12 +1,13 @@
 """What a training costs as its size grows, and how much memory it takes.
 
     python benchmarks/scaling.py [--device cpu] [--processes 1 2]
-    python benchmarks/scaling.py --memory-map 2000000 384 200 [--evaluations 50] [--folder DIR]
+    python benchmarks/scaling.py --memory-map 2000000 384 200 [--evaluations 50] [--candidates 19] [--folder DIR]
 
 The first form times one evaluation (objectives and gradients of R partitioners) while one of samples, categories,
 features and runs is varied, and fits the exponents; then the same training in several processes. The second form
 writes features of that many samples, dimensions and categories into a file, float16, and fits PIM to its memory map
-at a given λ with a fixed number of evaluations: time, and the most memory the process took beside the map.
+at a given λ (or at the best of some candidates) with a fixed number of evaluations: time, and the most memory the
+process took beside the map.
 """
 
 import argparse
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--memory-map", type=int, nargs=3, metavar=("SAMPLES", "FEATURES", "CATEGORIES"))
     parser.add_argument("--evaluations", type=int, default=50)
+    parser.add_argument("--candidates", type=int, default=0, help="candidates for λ; by default it is given")
     parser.add_argument("--folder", type=Path, help="where to put the file; by default a temporary folder")
     arguments = parser.parse_args()
     if WORKER in os.environ:
@@ -53,18 +55,18 @@ def main() -> None:
                 print(f"{n_processes():12d} {seconds * 1e3:10.2f} ms", flush=True)
         return
     if arguments.memory_map:
-        fit_memory_map(*arguments.memory_map, arguments.evaluations, arguments.folder)
+        n, width, n_categories = arguments.memory_map
+        fit_memory_map(n, width, n_categories, arguments.evaluations, arguments.candidates, arguments.folder)
         return
     base = dict(BASE, samples=BASE["samples"] * LARGER.get(arguments.device, 1))
-    print(
-        f"{arguments.device}, torch {torch.__version__}, {torch.get_num_threads()} threads; one evaluation at {base}"
-    )
+    threads = torch.get_num_threads()
+    print(f"{arguments.device}, torch {torch.__version__}, {threads} threads; one evaluation at {base}")
     for name, grid in GRIDS.items():
         factor = base[name] // BASE[name]
         sizes = [factor * size for size in grid]
-        seconds = [evaluation_seconds(arguments.device, **{**base, name: size}) for size in sizes]
-        exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-        shown = "  ".join(f"{size}: {1e3 * spent:.2f} ms" for size, spent in zip(sizes, seconds, strict=True))
+        spent = [evaluation_seconds(arguments.device, **{**base, name: size}) for size in sizes]
+        exponent = np.polyfit(np.log(sizes), np.log(spent), 1)[0]
+        shown = "  ".join(f"{size}: {1e3 * each:.2f} ms" for size, each in zip(sizes, spent, strict=True))
         print(f"{name:12s} exponent {exponent:.2f}   {shown}", flush=True)
     print("processes, one thread each")
     for count in arguments.processes:
@@ -85,7 +87,7 @@ def evaluation_seconds(device: str, samples: int, categories: int, features: int
     start = drawn[:categories].numpy()
     part = Samples(drawn.to(device))
     many = [Run(start, PARTITION.at(0.05 * (r + 1))) for r in range(runs)]
-    evaluations = 40 if device.startswith("cuda") else 4
+    evaluations = 400 if device.startswith("cuda") else 4
 
     def train() -> float:
         began = time.perf_counter()
@@ -96,7 +98,9 @@ def evaluation_seconds(device: str, samples: int, categories: int, features: int
     return min(train() for _ in range(3))
 
 
-def fit_memory_map(n: int, width: int, n_categories: int, evaluations: int, folder: Path | None) -> None:
+def fit_memory_map(
+    n: int, width: int, n_categories: int, evaluations: int, candidates: int, folder: Path | None
+) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         path = Path(place) / "features.npy"
         rng = np.random.default_rng(0)
@@ -111,7 +115,8 @@ def fit_memory_map(n: int, width: int, n_categories: int, evaluations: int, fold
         labels = np.where((truth < n_categories // 2) & (rng.random(n) < 0.5), truth, -1)
         features = np.load(path, mmap_mode="r")
         print(f"{n:,} × {width} float16 ({path.stat().st_size / 2**30:.2f} GiB), K {n_categories}", flush=True)
-        model = PIM(n_categories, lam=0.1, max_iter=evaluations, tol=0, device="cpu", random_state=0)
+        settings = {"lam_grid": np.linspace(0.05, 1, candidates)} if candidates else {"lam": 0.1}
+        model = PIM(n_categories, max_iter=evaluations, tol=0, device="cpu", random_state=0, **settings)
         stages: dict[str, float] = {}
         began = time.perf_counter()
 
@@ -121,16 +126,13 @@ def fit_memory_map(n: int, width: int, n_categories: int, evaluations: int, fold
         with MemoryWatch() as watch, listening(hear):
             model.fit(features, labels)
         spent = time.perf_counter() - began
-        unlabelled = labels < 0
-        agree = np.mean(
-            model.labels_[unlabelled & (truth < n_categories // 2)]
-            == truth[unlabelled & (truth < n_categories // 2)]
-        )
+        known = (labels < 0) & (truth < n_categories // 2)
+        agree = np.mean(model.labels_[known] == truth[known])
         print("ended at (s): " + ", ".join(f"{stage} {at:.0f}" for stage, at in stages.items()))
         print(
             f"{spent:.0f} s for {model.n_iter_} evaluations and everything before and after; "
-            f"{watch.peak / 2**30:.2f} GiB of memory at most beside the map; unlabelled samples of known categories "
-            f"that got theirs: {agree:.1%}"
+            f"{watch.peak / 2**30:.2f} GiB of memory at most beside the map; {agree:.1%} of the unlabelled samples "
+            "of known categories got theirs"
         )
 
 

@@ -93,12 +93,18 @@ def processes(device: str) -> Iterator[str]:
         return
     import torch
     from torch import distributed
+    from torch.distributed.rendezvous import rendezvous
 
     kind = resolve_device(device)
     if kind.type == "cuda":
         kind = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         torch.cuda.set_device(kind)
-    distributed.init_process_group("nccl" if kind.type == "cuda" else "gloo")
+    store, own_rank, size = next(rendezvous("env://"))
+    # Workers that torchrun has restarted must not find the addresses of those that died.
+    attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    store = torch.distributed.distributed_c10d.PrefixStore(attempt, store)
+    backend = "nccl" if kind.type == "cuda" else "gloo"
+    distributed.init_process_group(backend, store=store, rank=own_rank, world_size=size)
     try:
         yield str(kind)
     finally:

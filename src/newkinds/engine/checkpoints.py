@@ -46,7 +46,7 @@ class Checkpoint:
     Parameters
     ----------
     *decides
-        Arrays, and anything whose `repr` says it all.
+        Arrays, functions that give one (not called where nothing is kept), and anything whose `repr` says it all.
     """
 
     def __init__(self, *decides: Any) -> None:
@@ -54,7 +54,8 @@ class Checkpoint:
         self._saved = self._began = time.monotonic()
         if self._where is not None:
             digest = hashlib.sha256()
-            for part in decides:
+            for given in decides:
+                part = given() if callable(given) else given
                 digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
                 digest.update(b"\0")
             self._path = self._where[0] / f"{digest.hexdigest()[:32]}.safetensors"
@@ -84,7 +85,7 @@ class Checkpoint:
             return
         self._path.parent.mkdir(parents=True, exist_ok=True)
         partial = self._path.with_suffix(".partial")
-        partial.write_bytes(save({name: np.ascontiguousarray(values) for name, values in arrays.items()}))
+        partial.write_bytes(save({name: np.asarray(values, order="C") for name, values in arrays.items()}))
         partial.replace(self._path)
 
     def finish(self, arrays: Arrays) -> None:

@@ -65,6 +65,7 @@ def kmeans(
     seeding: Seeding = "greedy",
     n_init: int = 10,
     max_iter: int = 100,
+    tolerance: float = 0.0,
     inertia: Inertia = "squared",
     rng: np.random.RandomState,
     stage: str = "k-means",
@@ -83,6 +84,8 @@ def kmeans(
     n_init : int
         Restarts; the one with the lowest inertia wins, the first of equals.
     max_iter : int
+    tolerance : float
+        Share of the samples that may still have changed their category when a restart is taken to be settled.
     inertia : {"squared", "nearest"}
         "squared": squared distances, labelled samples at their own category. "nearest": plain distances, every
         sample at its nearest centroid, as the authors of PIM released it. Only the choice among the restarts
@@ -102,7 +105,7 @@ def kmeans(
     given = np.full(len(samples), UNLABELLED) if labels is None else labels
     # Each restart has a generator of its own: how restarts are grouped does not change them.
     seeds = rng.randint(2**31 - 1, size=n_init)
-    checkpoint = Checkpoint(samples.fingerprint(), given, n_categories, seeding, max_iter, inertia, seeds)
+    checkpoint = Checkpoint(samples.fingerprint, given, n_categories, seeding, max_iter, tolerance, inertia, seeds)
     saved = checkpoint.load()
     if saved is not None and "centroids" in saved:
         report_progress(stage, max_iter, max_iter)
@@ -118,7 +121,7 @@ def kmeans(
     previous = None if before is None else lloyd.assign(before)[0]
     for iteration in range(first, max_iter + 1):
         columns, distances = lloyd.assign(active)  # active: (restarts still moving, categories, features)
-        still = lloyd.changed(columns, previous)
+        still = lloyd.changed(columns, previous, tolerance)
         moved, relocated = lloyd.update(active, columns, distances)
         still |= relocated
         last = iteration == max_iter
@@ -193,11 +196,11 @@ class _Lloyd:
                 distances[here] = (features.square().sum(1)[:, None] - 2 * affinity).clamp_min_(0)
         return columns, distances
 
-    @staticmethod
-    def changed(columns: Tensor, previous: Tensor | None) -> Tensor:
+    def changed(self, columns: Tensor, previous: Tensor | None, tolerance: float) -> Tensor:
+        """Which restarts have changed more than this share of the samples."""
         if previous is None:
             return torch.ones(columns.shape[1], dtype=torch.bool, device=columns.device)
-        return total((columns != previous).any(0).int()) > 0
+        return total((columns != previous).sum(0)) > tolerance * len(self.samples)
 
     def update(self, centroids: Tensor, columns: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
         """Means of the assigned samples, and which restarts had to relocate an empty category."""

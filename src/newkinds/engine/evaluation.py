@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 
 from newkinds.engine.partitioner import FloatArray, Geometry, log_probabilities, scale
-from newkinds.engine.samples import Samples, lane_blocks, sum_over_lanes
+from newkinds.engine.samples import Samples, add_product, lane_blocks, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.objective import Objective, RunWeights, log_marginal, marginal, value_and_gradient
 
-GROUP_COLUMNS = {"cpu": 400, "cuda": 1 << 20, "mps": 1 << 14}
+GROUP_COLUMNS = {"cpu": 800, "cuda": 1 << 20, "mps": 1 << 14}
 """Runs × categories in one matrix product: wide enough to be efficient, narrow enough for the cache."""
 KEPT_ELEMENTS = {"cpu": 1 << 26, "cuda": 1 << 31, "mps": 1 << 28}
 """Log-probabilities kept between the two passes (float32: 256 MiB on a CPU, 8 GiB on a GPU)."""
@@ -152,9 +152,11 @@ class BlockEvaluator:
         self.groups = [slice(first, min(first + size, len(batch))) for first in range(0, len(batch), size)]
         self.members = [batch.select(group) for group in self.groups]
         blocks_of_lanes = [lane_blocks(lane, size * categories, self.device) for lane in samples.lanes]
-        self.blocks = dict(zip([lane.start for lane in samples.lanes], blocks_of_lanes, strict=True))
+        self.blocks = {
+            (lane.start, lane.stop): cut for lane, cut in zip(samples.lanes, blocks_of_lanes, strict=True)
+        }
         # Places to work in, taken once: to ask for memory in every block costs as much as some of the arithmetic.
-        longest = max(rows.stop - rows.start for blocks in blocks_of_lanes for rows in blocks)
+        longest = max((rows.stop - rows.start for blocks in blocks_of_lanes for rows in blocks), default=0)
         self.kept = torch.empty(size * categories * (own if self.keep else longest), device=samples.device)
         self.scratch = torch.empty(size * categories * longest, device=samples.device)
 
@@ -186,7 +188,7 @@ class BlockEvaluator:
 
         def lane_marginal(lane: slice) -> Tensor:
             pi = torch.zeros_like(bias)
-            for rows in self.blocks[lane.start]:
+            for rows in self.blocks[lane.start, lane.stop]:
                 p = torch.exp(log_p_of(rows), out=place(rows, kept=False))
                 pi += marginal(p, batch.labels[:, self.samples.within(rows)], batch.terms)
             return pi
@@ -197,7 +199,7 @@ class BlockEvaluator:
             # One tensor for everything that is added up: gradients, their sums over samples, values.
             sums = torch.zeros(columns, width + ALIGNED, device=weights.device)
             gradient, values = sums[:, :width], sums[:n_runs, width + 1]
-            for rows in self.blocks[lane.start]:
+            for rows in self.blocks[lane.start, lane.stop]:
                 log_p = place(rows, kept=True) if self.keep else log_p_of(rows)
                 block_values, logit_gradient = value_and_gradient(
                     log_p,
@@ -208,7 +210,7 @@ class BlockEvaluator:
                     scratch=place(rows, kept=False),
                 )
                 values += block_values
-                gradient.addmm_(logit_gradient.view(columns, -1), self.samples.read(rows))
+                add_product(gradient, logit_gradient.view(columns, -1), self.samples.read(rows))
                 sums[:, width] += logit_gradient.sum(-1).flatten()
             return sums
 
@@ -233,7 +235,7 @@ def second_moment(samples: Samples) -> Tensor:
         products = torch.zeros(samples.width, samples.width, device=samples.device)
         for rows in lane_blocks(lane, samples.width, samples.device.type):
             features = samples.read(rows)
-            products.addmm_(features.T, features)
+            add_product(products, features.T, features)
         return products
 
     return sum_over_lanes(samples, lane_sum) / len(samples)

@@ -31,7 +31,7 @@ TILE = 1024
 PROGRAMS = 8192
 """Programs wanted, so that every multiprocessor has many."""
 MOST_TILES = 64
-VARYING = ["n_rows", "n_labels", "n_runs", "tiles"]
+VARYING = ["n_rows", "of_labels", "n_runs", "tiles"]
 """Arguments that change when runs leave: kernels are not compiled anew for them."""
 MOST_COLUMNS = 8192
 """Categories whose logits a program can hold."""
@@ -45,16 +45,13 @@ RECORDED = 20
 LARGEST_GRADIENT = 512.0
 """Size of a scaled gradient where a sample has probability one: far from float16's largest number."""
 LOGITS_BYTES = 16 << 30
-"""Most that the logits may take."""
+"""Most that the logits may take. Of more samples they are made in parts, and made again for the second pass."""
 
 
 def fits(samples: Samples, batch: Batch) -> bool:
-    """Whether the features and the logits of these runs can be held on the GPU."""
-    own = samples.own.stop - samples.own.start
-    bytes_needed = 2 * own * len(batch) * _aligned(batch.start.shape[1])
-    free = torch.cuda.mem_get_info(samples.device)[0]
-    small = _aligned(batch.start.shape[1]) <= MOST_COLUMNS
-    return small and samples.resident is not None and bytes_needed <= min(LOGITS_BYTES, free // 2)
+    """Whether the kernels can take these features and runs, and PyTorch can add up half-precision products."""
+    recent = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
+    return recent and samples.resident is not None and _aligned(batch.start.shape[1]) <= MOST_COLUMNS
 
 
 class FusedEvaluator:
@@ -71,7 +68,10 @@ class FusedEvaluator:
         self.features = samples.half(self.width)
         self.rows = len(self.features)
         self.weights = torch.zeros(runs, self.columns, self.width, dtype=torch.float16, device=device)
-        self.logits = torch.empty(self.rows, runs * self.columns, dtype=torch.float16, device=device)
+        most = min(LOGITS_BYTES, torch.cuda.mem_get_info(device)[0] // 2)
+        part = max(1, min(self.rows, most // (2 * runs * self.columns)))
+        self.parts = [slice(first, min(first + part, self.rows)) for first in range(0, self.rows, part)]
+        self.logits = torch.empty(part, runs * self.columns, dtype=torch.float16, device=device)
         self.log_sums = torch.empty(self.rows, runs, device=device)  # log of the sum of exponentials
         self.counts = (batch.padding == 0).sum(1).int()
         self.bias = torch.zeros(runs, self.columns, device=device)
@@ -93,13 +93,12 @@ class FusedEvaluator:
             "BIAS": self.any_euclidean,
             "num_warps": max(1, tile_columns // TILE),
         }
-        self.programs = triton.cdiv(self.rows, tiles * tile_rows)
-        self.marginals = torch.empty(self.programs, runs, self.columns, device=device)
+        programs = triton.cdiv(part, tiles * tile_rows)  # for each part
+        self.marginals = torch.zeros(len(self.parts) * programs, runs, self.columns, device=device)
         self.log_pi = torch.empty(runs, self.columns, device=device)
-        self.column_sums = torch.zeros(
-            self.programs if self.any_euclidean else 1, runs, self.columns, device=device
-        )
-        self.values = torch.empty(self.programs, runs, device=device)
+        sums = len(self.parts) * programs if self.any_euclidean else 1
+        self.column_sums = torch.zeros(sums, runs, self.columns, device=device)
+        self.values = torch.zeros(len(self.parts) * programs, runs, device=device)
         self.steps = torch.zeros(1, device=device)
 
     def select(self, runs: Tensor) -> "FusedEvaluator":
@@ -130,23 +129,42 @@ class FusedEvaluator:
     def raw(self) -> Tensor:
         """Both passes; g'Z of this process's samples, scaled and padded: (runs × columns, width)."""
         runs = self.shape[0]
-        torch.mm(self.features, self.weights.view(-1, self.width).T, out=self.logits)
-        grid = (self.programs, runs)
-        common = (self.bias, self.labels, self.terms, self.counts, self.rows, len(self.labels), runs, self.columns)
-        _marginals[grid](self.logits, self.log_sums, self.marginals, *common, **self.tile)
+        programs = len(self.values) // len(self.parts)
+        weights = self.weights.view(-1, self.width).T
+
+        def logits_of(rows: slice) -> Tensor:
+            return torch.mm(self.features[rows], weights, out=self.logits[: rows.stop - rows.start])
+
+        def common(rows: slice) -> tuple[Tensor | int, ...]:
+            size, of_labels = rows.stop - rows.start, self.labels.shape[1] if len(self.labels) > 1 else 0
+            labels = self.labels[:, rows]
+            return (self.bias, labels, self.terms, self.counts, size, of_labels, runs, self.columns)
+
+        for number, rows in enumerate(self.parts):
+            logits = logits_of(rows)
+            marginals = self.marginals[number * programs :]
+            _marginals[(programs, runs)](logits, self.log_sums[rows], marginals, *common(rows), **self.tile)
         if n_processes() > 1:
             self.log_pi.copy_(log_marginal(total(self.marginals.sum(0))))
             self.steps += 1
         else:
             _log_marginals[(triton.cdiv(self.columns, 32), runs)](
-                self.marginals, self.log_pi, self.steps, self.programs, runs, self.columns, TINY,
+                self.marginals, self.log_pi, self.steps, len(self.marginals), runs, self.columns, TINY,
                 BLOCK=32, PARTS=32, num_warps=4,
             )  # fmt: skip
-        _gradients[grid](
-            self.logits, self.log_sums, self.log_pi, self.values, self.column_sums, self.scale, *common,
-            **self.tile, LABELLED=self.labelled, LEAST=LEAST_LOG_P,
-        )  # fmt: skip
-        return torch.mm(self.logits.T, self.features, out_dtype=torch.float32)
+        products: Tensor | None = None
+        for number, rows in enumerate(self.parts):
+            logits = self.logits if len(self.parts) == 1 else logits_of(rows)
+            values = self.values[number * programs :]
+            column_sums = self.column_sums[number * programs :] if self.any_euclidean else self.column_sums
+            _gradients[(programs, runs)](
+                logits, self.log_sums[rows], self.log_pi, values, column_sums, self.scale, *common(rows),
+                **self.tile, LABELLED=self.labelled, LEAST=LEAST_LOG_P,
+            )  # fmt: skip
+            added = torch.mm(logits.T, self.features[rows], out_dtype=torch.float32)
+            products = added if products is None else products.add_(added)
+        assert products is not None
+        return products
 
 
 class FusedAdam:
@@ -235,7 +253,7 @@ def _aligned(size: int) -> int:
 
 @triton.jit(do_not_specialize=VARYING)
 def _marginals(
-    logits, log_sums, marginals, bias, labels, terms, counts, n_rows, n_labels, n_runs, columns,
+    logits, log_sums, marginals, bias, labels, terms, counts, n_rows, of_labels, n_runs, columns,
     tiles, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BIAS: tl.constexpr,
 ):  # fmt: skip
     """Sum of a_i p_i over a program's rows of one run, and log2 of each row's sum of exponentials."""
@@ -243,7 +261,7 @@ def _marginals(
     k = tl.arange(0, COLUMNS)
     real = k < tl.load(counts + run)
     if_labelled, if_not = tl.load(terms + run * 6), tl.load(terms + run * 6 + 1)
-    own_labels = labels + tl.where(n_labels == 1, 0, run).to(tl.int64) * n_rows
+    own_labels = labels + run.to(tl.int64) * of_labels
     if BIAS:
         bias_k = tl.load(bias + run * columns + k, mask=real, other=0.0)[None, :]
     added = tl.zeros([COLUMNS], dtype=tl.float32)
@@ -266,7 +284,7 @@ def _marginals(
 
 @triton.jit(do_not_specialize=VARYING)
 def _gradients(
-    logits, log_sums, log_pi, values, column_sums, scales, bias, labels, terms, counts, n_rows, n_labels, n_runs,
+    logits, log_sums, log_pi, values, column_sums, scales, bias, labels, terms, counts, n_rows, of_labels, n_runs,
     columns, tiles, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BIAS: tl.constexpr,
     LABELLED: tl.constexpr, LEAST: tl.constexpr,
 ):  # fmt: skip
@@ -282,7 +300,7 @@ def _gradients(
     a_labelled, a_not = tl.load(terms + run * 6) * scale, tl.load(terms + run * 6 + 1) * scale
     c_labelled, c_not = tl.load(terms + run * 6 + 2) * scale * LOG_2, tl.load(terms + run * 6 + 3) * scale * LOG_2
     l_labelled = tl.load(terms + run * 6 + 4) * scale
-    own_labels = labels + tl.where(n_labels == 1, 0, run).to(tl.int64) * n_rows
+    own_labels = labels + run.to(tl.int64) * of_labels
     log_pi_k = tl.load(log_pi + run * columns + k, mask=real, other=0.0)[None, :]
     if BIAS:
         bias_k = tl.load(bias + run * columns + k, mask=real, other=0.0)[None, :]

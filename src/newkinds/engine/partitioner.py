@@ -16,9 +16,8 @@ FloatArray = npt.NDArray[np.float32]
 
 BLOCK_ELEMENTS = {"cpu": 200_000, "cuda": 1 << 28, "mps": 1 << 24}
 """Log-probabilities worked on at once: what the caches of two cores hold, a gigabyte on a GPU."""
-BLOCK_SAMPLES = {"cpu": 512, "cuda": 1 << 30, "mps": 1 << 30}
-"""Most samples in a block. On a CPU, products that add up over more are shared out over threads in a way that
-depends on their number, and so does the rounding."""
+BLOCK_SAMPLES = {"cpu": 2048, "cuda": 1 << 30, "mps": 1 << 30}
+"""Most samples in a block, however few the columns."""
 LEAST_LOG_P = -60.0
 """Log-probabilities are held above this: exp(-60) = 9e-27 counts nothing, but smaller ones, and their products with
 weights of a sample, would be denormal float32 numbers, on which a CPU is many times slower."""

@@ -8,6 +8,7 @@ lanes, and what is added up over the samples is added up in each lane first, the
 So two processes find what one finds, to the last bit if their processors round alike.
 """
 
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -29,6 +30,11 @@ RESIDENT_BYTES = 256 << 20
 
 On a GPU they are held there if they take no more than half of its free memory."""
 CHECKED_ROWS = 1 << 14
+LOADED_ROWS = 1 << 12
+"""Samples read at a time from where the features are, and held until others are asked for."""
+ADDED_ROWS = 256
+"""Samples whose products a CPU adds up at a time. Longer sums are shared out over threads in a way that depends on
+their number, and so would the rounding."""
 SAFE_NORMS = (1e-15, 1e15)
 """Lengths whose squares and inverses are ordinary float32 numbers."""
 
@@ -67,6 +73,8 @@ class Samples:
         self.own = slice(self.lanes[0].start, self.lanes[-1].stop)
         self._resident: Tensor | None = None
         self._half: Tensor | None = None
+        self._held = (slice(0, 0), torch.empty(0, self.width))
+        self._fingerprint: IntArray | None = None
         if isinstance(source, Tensor):
             self.device = source.device
             self._resident = source[self.own]
@@ -105,7 +113,14 @@ class Samples:
 
     def read(self, rows: slice) -> Tensor:
         """The features of some of this process's samples."""
-        return self._load(rows) if self._resident is None else self._resident[self.within(rows)]
+        if self._resident is not None:
+            return self._resident[self.within(rows)]
+        held, features = self._held
+        if not held.start <= rows.start <= rows.stop <= held.stop:
+            held = slice(rows.start, min(max(rows.stop, rows.start + LOADED_ROWS), self.own.stop))
+            features = self._load(held)
+            self._held = held, features
+        return features[rows.start - held.start : rows.stop - held.start]
 
     def take(self, indices: IntArray) -> Tensor:
         """The features of any samples, whichever process holds them."""
@@ -137,12 +152,20 @@ class Samples:
         columns: IntArray = self.gather(found)
         return columns if among is None else columns[among]
 
-    def fingerprint(self) -> npt.NDArray[np.float32]:
-        """A few samples, by which the same features are known again."""
-        return self.take(np.linspace(0, self._n - 1, min(self._n, 64)).astype(np.int64)).cpu().numpy()
+    def fingerprint(self) -> IntArray:
+        """A checksum of each lane of all processes, by which the same features are known again."""
+        if self._fingerprint is None:
+            sums = np.zeros(_n_lanes(self._n), dtype=np.int64)
+            first = sums.size * rank() // n_processes()
+            for number, lane in enumerate(self.lanes, start=first):
+                for rows in _rows(lane, CHECKED_ROWS):
+                    content = self.read(rows).cpu().contiguous().numpy().data
+                    sums[number] = zlib.crc32(content, int(sums[number]))
+            self._fingerprint = total(torch.from_numpy(sums).to(self.device)).cpu().numpy()
+        return self._fingerprint
 
     def _load(self, rows: slice | IntArray) -> Tensor:
-        block = np.array(self._source[rows])  # a copy: of a memory map nothing else stays
+        block = np.array(self._source[rows], order="C")  # a copy: of a memory map nothing else stays
         if self._inverse is None:
             return torch.from_numpy(normalised(block).astype(np.float32, copy=False)).to(self.device)
         inverse = self._inverse[self.within(rows) if isinstance(rows, slice) else rows - self.own.start]
@@ -153,7 +176,7 @@ class Samples:
         ordinary = self._source.dtype in (np.float16, np.float32)
         lengths = torch.empty(self.own.stop - self.own.start)
         for rows in _rows(self.own, CHECKED_ROWS):
-            block = np.array(self._source[rows])
+            block = np.array(self._source[rows], order="C")
             if not ordinary:
                 # Of the largest entry, so that squares neither overflow nor vanish: only zero and NaN matter here.
                 found = torch.from_numpy(np.abs(block).max(axis=1).astype(np.float64))
@@ -176,6 +199,13 @@ def sum_over_lanes(samples: Samples, lane_sum: Callable[[slice], Tensor]) -> Ten
     return total(level[0])
 
 
+def add_product(sums: Tensor, left: Tensor, features: Tensor) -> None:
+    """Add `left @ features` to `sums`: left (rows, samples), features (samples, width)."""
+    step = ADDED_ROWS if sums.device.type == "cpu" else len(features)
+    for first in range(0, len(features), max(1, step)):
+        sums.addmm_(left[:, first : first + step], features[first : first + step])
+
+
 def lane_blocks(lane: slice, columns: int, device: str) -> list[slice]:
     """A lane in blocks that fit the cache (or a GPU's share of memory), as positions among all samples."""
     cut = blocks(lane.stop - lane.start, columns, device)
@@ -187,12 +217,17 @@ def _rows(rows: slice, size: int) -> Iterator[slice]:
         yield slice(first, min(first + size, rows.stop))
 
 
-def _own_lanes(n: int) -> tuple[slice, ...]:
+def _n_lanes(n: int) -> int:
     count = 2
     while count < MOST_LANES and 2 * count * LANE_SAMPLES <= n:
         count *= 2
     while count < n_processes():
         count *= 2
+    return count
+
+
+def _own_lanes(n: int) -> tuple[slice, ...]:
+    count = _n_lanes(n)
     edges = [n * lane // count for lane in range(count + 1)]
     first, after = (count * process // n_processes() for process in (rank(), rank() + 1))
     return tuple(slice(edges[lane], edges[lane + 1]) for lane in range(first, after))

@@ -88,7 +88,7 @@ class Adam:
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         moments = self.optimiser.state[self.point]
-        return {"point": self.point.cpu().numpy(), **{name: moments[name].cpu().numpy() for name in moments}}
+        return {name: part.cpu().numpy() for name, part in ({"point": self.point} | moments).items()}
 
     def restore(self, state: dict[str, npt.NDArray[np.generic]]) -> None:
         self.point.copy_(torch.from_numpy(state["point"]))

@@ -111,7 +111,7 @@ def optimise(
         part = runs[first : first + at_once]
         batch = Batch.of(samples, part, labels)
         settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
-        checkpoint = Checkpoint(samples.fingerprint(), labels, settings, *_decides(part))
+        checkpoint = Checkpoint(samples.fingerprint, labels, settings, *_decides(part))
         evaluate, adam = _backend(samples, batch)
         way: Solver
         if moment is None:

@@ -171,6 +171,7 @@ class _InfoMax(CategoryDiscoverer):
                 seeding=self._seeding(),
                 n_init=self._restarts(),
                 max_iter=START_ITERATIONS,
+                tolerance=part.kmeans_tolerance,
                 inertia=self._recipe().inertia,
                 rng=problem.rng,
                 stage="semi-supervised k-means",
@@ -406,6 +407,7 @@ n_iter_, stopped_
             seeding=self.seeding or self._recipe().selection_seeding,
             n_init=min(self._restarts(), SELECTION_RESTARTS),
             max_iter=START_ITERATIONS,
+            tolerance=part.kmeans_tolerance,
             rng=problem.rng,
         ).centroids
 

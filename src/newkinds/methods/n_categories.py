@@ -143,7 +143,9 @@ def search_n_categories(
         def score(k: int) -> float:
             # The same seed for every K: the curve does not depend on the order in which Brent visits them.
             rng, stage = np.random.RandomState(seed), f"trying {k} categories"
-            clustering = kmeans(part.samples, k, n_init=n_init, rng=rng, stage=stage)
+            clustering = kmeans(
+                part.samples, k, n_init=n_init, tolerance=part.kmeans_tolerance, rng=rng, stage=stage
+            )
             if method == "max-acc-kmeans":
                 return part.labelled_accuracy(clustering.columns)
             run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))

@@ -17,8 +17,10 @@ from newkinds.runtime import resolve_device
 
 FLOATS = (np.float64, np.float32, np.float16)
 """Types of features that are worked on as they come; others become the first."""
-EXCERPT = 1 << 17
+EXCERPT = 1 << 16
 EXCERPT_CATEGORY = 64
+EXCERPT_TOLERANCE = 1e-3
+"""Of k-means, see `newkinds.engine.kmeans`: of an excerpt the last few samples need not settle."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,16 @@ class Problem:
     known : ndarray of shape (n_known,)
         The user's ids of the known categories, ascending.
     rng : RandomState
+    kmeans_tolerance : float
+        How far a k-means that only serves as a start is taken, see `newkinds.engine.kmeans`: to its end, but for an
+        excerpt.
     """
 
     samples: Samples
     columns: IntArray
     known: IntArray
     rng: np.random.RandomState
+    kmeans_tolerance: float = 0.0
 
     @property
     def n_known(self) -> int:
@@ -76,7 +82,12 @@ class Problem:
         drawn = self.rng.randint(n, size=most)
         one_of_each = np.unique(self.columns, return_index=True)[1]
         rows = np.union1d(drawn, one_of_each)
-        return replace(self, samples=Samples(self.samples.take(rows)), columns=self.columns[rows])
+        return replace(
+            self,
+            samples=Samples(self.samples.take(rows)),
+            columns=self.columns[rows],
+            kmeans_tolerance=EXCERPT_TOLERANCE,
+        )
 
     def check_n_categories(self, n_categories: int) -> int:
         """`n_categories` if that many can be found here, or say why not."""
