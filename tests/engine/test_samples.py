@@ -226,6 +226,10 @@ def test_a_map_is_never_copied_whole(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(samples, "LOADED_ROWS", 1024)
     n, width = 40_000, 256
     mapped = saved_map(tmp_path, np.random.default_rng(0).random((n, width), dtype=np.float32))
+    few = torch.eye(4)
+    optimise(
+        few, [Run(np.eye(4, dtype=np.float32), PARTITION)], max_iter=1
+    )  # what PyTorch imports late is not ours
     tracemalloc.start()
     try:
         some = Samples(mapped)
