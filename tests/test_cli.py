@@ -837,3 +837,24 @@ def test_named_columns_are_matched_by_name_in_predict(tmp_path):
     assert pq.read_table(tmp_path / "out.parquet")["category"].to_pylist() == TRUTH.tolist()
     frame.rename(columns={"f0": "other"}).to_parquet(tmp_path / "foreign.parquet")
     fail("predict", tmp_path / "run", tmp_path / "foreign.parquet", says="the column 'f0' of the run's features")
+
+
+def test_an_interrupted_discovery_goes_on_where_it_was(collection, tmp_path):
+    """The same command again: the same model as without the interruption, and its saved state is gone."""
+    options = ["--n-categories", "3", "--lam", "0.3", "--solver", "adam", "--max-iter", "3000", "--quiet"]
+    line = command("discover", collection, "--out", tmp_path / "run", *options, "--checkpoint", "0.01")
+    states = tmp_path / ".run.checkpoint"
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + PATIENCE
+        while not list(states.glob("*.safetensors")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+    assert not (tmp_path / "run").exists()
+    subprocess.run(line, check=True)
+    assert not states.exists()
+    subprocess.run(command("discover", collection, "--out", tmp_path / "plain", *options), check=True)
+    models = [load_file(tmp_path / name / "model.safetensors") for name in ("run", "plain")]
+    assert all(np.array_equal(models[0][name], models[1][name]) for name in models[1])

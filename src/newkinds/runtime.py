@@ -4,7 +4,6 @@ Randomness is always an argument: a `random_state` seeds local generators, globa
 """
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +18,8 @@ Device = Literal["auto", "cpu", "cuda", "mps"]
 Listener = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
 
+_joined = False
+"""Whether this process has joined others."""
 _listener: ContextVar[Listener | None] = ContextVar("newkinds_progress_listener", default=None)
 
 
@@ -88,16 +89,24 @@ def processes(device: str) -> Iterator[str]:
 
     Gives the device that this process should use: with several GPUs in a machine each process has its own.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
         yield device
         return
+    global _joined
     import torch
     from torch import distributed
     from torch.distributed.rendezvous import rendezvous
 
     kind = resolve_device(device)
     if kind.type == "cuda":
-        kind = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if kind.index is not None or own >= there:
+            raise InputError(
+                f"device={device!r} with {count} processes: each takes a GPU of its own, and this machine has "
+                f"{there}; start no more processes a machine than that and ask for 'cuda', or for 'cpu'"
+            )
+        kind = torch.device("cuda", own)
         torch.cuda.set_device(kind)
     store, own_rank, size = next(rendezvous("env://"))
     # Workers that torchrun has restarted must not find the addresses of those that died.
@@ -105,9 +114,11 @@ def processes(device: str) -> Iterator[str]:
     store = torch.distributed.distributed_c10d.PrefixStore(attempt, store)
     backend = "nccl" if kind.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=own_rank, world_size=size)
+    _joined = True
     try:
         yield str(kind)
     finally:
+        _joined = False
         distributed.destroy_process_group()
 
 
@@ -117,12 +128,8 @@ def rank() -> int:
 
 
 def n_processes() -> int:
-    """How many processes work together."""
-    if "torch" not in sys.modules:
-        return 1
-    distributed = _distributed()
-    joined = distributed.is_available() and distributed.is_initialized()
-    return distributed.get_world_size() if joined else 1
+    """How many processes work together: those that `processes` joined, not what else a program may have started."""
+    return _distributed().get_world_size() if _joined else 1
 
 
 def total(values: "torch.Tensor") -> "torch.Tensor":
@@ -135,6 +142,18 @@ def total(values: "torch.Tensor") -> "torch.Tensor":
         _distributed().reduce(values, dst=0)
         _distributed().broadcast(values, src=0)
     return values
+
+
+def least(value: int) -> int:
+    """The least of every process's `value`: what all can do, where they must do the same."""
+    if n_processes() == 1:
+        return value
+    import torch
+
+    device = "cuda" if _distributed().get_backend() == "nccl" else "cpu"
+    agreed = torch.tensor([value], device=device)
+    _distributed().all_reduce(agreed, op=_distributed().ReduceOp.MIN)
+    return int(agreed)
 
 
 def _distributed() -> Any:

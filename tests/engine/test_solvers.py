@@ -190,7 +190,7 @@ def test_the_penalised_objective_never_goes_up(case: Case) -> None:
     runs = runs_of_all_sorts(start, labels)
     solver = made_solver("lbfgs", case)
     reached = []
-    for _ in range(60):
+    while solver.active and len(reached) < 60:
         solver.step()
         values = [
             penalised(
@@ -295,3 +295,14 @@ def test_the_order_of_the_samples_hardly_matters(solver: str) -> None:
     other = optimise(features[torch.from_numpy(order)], [run], labels=labels[order], solver=solver, max_iter=20)
     differ = one.partitioners[0].assign(features) != other.partitioners[0].assign(features)
     assert differ.sum() <= 4
+
+
+def test_a_start_at_zero_is_left() -> None:
+    """Where the weights are zero their size says nothing of how far to go."""
+    rng = np.random.default_rng(0)
+    features = torch.nn.functional.normalize(torch.from_numpy(rng.normal(size=(90, 5))).float(), dim=1)
+    labels = np.where(np.arange(90) % 2 == 0, np.arange(90) % 3, -1)
+    trained = optimise(
+        features, [Run(np.zeros((3, 5), dtype=np.float32), PARTITION)], labels=labels, solver="lbfgs"
+    )
+    assert trained.curve(0)[-1] < trained.curve(0)[0] - 0.1

@@ -167,3 +167,17 @@ def test_arrays_as_parameters_survive_clone_and_any_memory_layout(small: tuple[n
 def test_rim_and_tim_take_no_rule_for_lam(small: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ValueError, match="'lam' parameter"):
         RIM(10, lam="labelled").fit(*small)
+
+
+def test_auto_takes_the_first_lam_that_is_not_distinguishably_worse(
+    small: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """450 of 500 right is 90 %, and its standard error 1.3 %; a named rule takes the very best."""
+    curve = {0.1: 0.880, 0.2: 0.888, 0.3: 0.900, 0.4: 0.895}
+    monkeypatch.setattr(PIM, "_labelled_curve", lambda *_: curve)
+    n = int((small[1] >= 0).sum())
+    error = np.sqrt(0.9 * 0.1 / n)
+    expected = next(lam for lam, score in curve.items() if score >= 0.9 - error)
+    assert PIM(10, max_iter=2, random_state=0).fit(*small).lam_ == expected < 0.3
+    assert PIM(10, lam="labelled", max_iter=2, random_state=0).fit(*small).lam_ == 0.3
+    assert PIM.paper(10, max_iter=2, random_state=0).fit(*small).lam_ == 0.3

@@ -1,14 +1,15 @@
 """Long work that can be taken up again after an interruption.
 
-Inside `checkpointing(folder)` the trainings and clusterings of the engine leave their state in the folder from time
-to time, and their results when they end. The same work begun again finds them there by its content (a hash of
-everything that decides the result), so an unchanged program with the same seed goes on where it was ended and comes
-to the same answer; a changed one starts anew. Work that is over before the first state is due leaves nothing.
+Inside `checkpointing(folder)` the trainings and clusterings of the engine leave their state in the folder from
+time to time, and their results when they end. The same work begun again finds them there by its content (a hash of
+everything that decides the result), so an unchanged program with the same seed goes on where it was ended and
+comes to the same answer; changed data, settings or another version start anew. Work that is over before the first
+state is due leaves nothing.
 """
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -20,6 +21,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from newkinds import __version__
 from newkinds.runtime import n_processes, rank, total
 
 SECONDS = 20.0
@@ -53,7 +55,7 @@ class Checkpoint:
         self._where = _folder.get()
         self._saved = self._began = time.monotonic()
         if self._where is not None:
-            digest = hashlib.sha256()
+            digest = hashlib.sha256(__version__.encode())
             for given in decides:
                 part = given() if callable(given) else given
                 digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
@@ -88,10 +90,10 @@ class Checkpoint:
         partial.write_bytes(save({name: np.asarray(values, order="C") for name, values in arrays.items()}))
         partial.replace(self._path)
 
-    def finish(self, arrays: Arrays) -> None:
+    def finish(self, result: Callable[[], Arrays]) -> None:
         """Save the result, if the work took long enough to be worth it."""
         if self._where is not None and time.monotonic() - self._began >= self._where[1]:
-            self.save(arrays)
+            self.save(result())
 
 
 def _from_first(content: bytes) -> bytes:

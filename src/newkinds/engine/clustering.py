@@ -19,7 +19,7 @@ from torch import Tensor
 
 from newkinds.engine.checkpoints import Arrays, Checkpoint
 from newkinds.engine.partitioner import FloatArray
-from newkinds.engine.samples import Samples, lane_blocks, sum_over_lanes
+from newkinds.engine.samples import Samples, lane_blocks, precise, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.runtime import n_processes, rank, report_progress, total
@@ -141,8 +141,9 @@ def kmeans(
             so_far = {} if best is None else _arrays(best, "best_")
             checkpoint.save({**state, **so_far, "iteration": np.array(iteration)})
     assert best is not None
-    checkpoint.finish(_arrays(best))
-    return best
+    result = best
+    checkpoint.finish(lambda: _arrays(result))
+    return result
 
 
 def _arrays(clustering: Clustering, prefix: str = "") -> Arrays:
@@ -169,7 +170,7 @@ class _Lloyd:
         return Clustering(
             centroids=centroids.cpu().numpy(),
             columns=self.samples.gather(columns[:, 0].cpu().numpy().astype(np.int64)),
-            inertia=float(total(_precise(distances).sum()[None])[0]),
+            inertia=float(total(distances.sum(dtype=precise(distances.device))[None])[0]),
             n_iter=n_iter,
             converged=converged,
         )
@@ -219,12 +220,13 @@ class _Lloyd:
         """At most so many unlabelled samples, of whichever process, farthest from their centroids first."""
         far = torch.where(self.labels == UNLABELLED, distances, -1.0)
         own = far.topk(min(count, len(far)))
-        found = torch.full((n_processes(), 2, count), 0.0, dtype=torch.float64, device=far.device)
-        found[rank(), 0, : len(own.values)] = own.values.double()
-        found[rank(), 1, : len(own.values)] = (own.indices + self.samples.own.start).double()
-        values, indices = total(found).cpu().numpy().transpose(1, 0, 2).reshape(2, -1)
+        distance = torch.zeros(n_processes(), count, device=far.device)
+        index = torch.zeros(n_processes(), count, dtype=torch.int64, device=far.device)
+        distance[rank(), : len(own.values)] = own.values
+        index[rank(), : len(own.values)] = own.indices + self.samples.own.start
+        values, indices = total(distance).cpu().numpy().ravel(), total(index).cpu().numpy().ravel()
         order = np.lexsort((indices, -values))[:count]
-        chosen: IntArray = indices[order][values[order] > ON_CENTROID].astype(np.int64)
+        chosen: IntArray = indices[order][values[order] > ON_CENTROID]
         return chosen
 
 
@@ -349,8 +351,7 @@ class _Draw:
     def __init__(self, samples: Samples, unlabelled: IntArray, free: Tensor, known: Tensor) -> None:
         self.samples, self.unlabelled, self.known = samples, unlabelled, known
         self.free = free  # labelled samples have no part in it: to them every distance is zero
-        # Sums over many samples want double precision, which Apple's devices do not have.
-        self.precise = torch.float32 if samples.device.type == "mps" else torch.float64
+        self.precise = precise(samples.device)
 
     def __call__(self, n_novel: int, candidates: int, streams: list[np.random.RandomState], stage: str) -> Tensor:
         """Drawn samples of shape (restarts, novel, features)."""
@@ -405,14 +406,9 @@ class _Draw:
         result = torch.empty(len(centroids), len(self.free), device=centroids.device)
 
         for lane in self.samples.lanes:
-            for rows in lane_blocks(lane, max(len(centroids), self.samples.width), centroids.device.type):
+            for rows in lane_blocks(lane, len(centroids), centroids.device.type):
                 features, here = self.samples.read(rows), self.samples.within(rows)
                 block = torch.addmm(squares, centroids, features.T, alpha=-2)
                 block += features.square().sum(1)
                 result[:, here] = block.clamp_min_(0) * self.free[here]
         return result
-
-
-def _precise(values: Tensor) -> Tensor:
-    """In double precision, on the CPU where a device has none."""
-    return values.cpu().double() if values.device.type == "mps" else values.double()

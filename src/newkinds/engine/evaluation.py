@@ -15,17 +15,18 @@ import torch
 from torch import Tensor
 
 from newkinds.engine.partitioner import FloatArray, Geometry, log_probabilities, scale
-from newkinds.engine.samples import Samples, add_product, lane_blocks, sum_over_lanes
+from newkinds.engine.samples import Samples, add_product, free_memory, lane_blocks, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.objective import Objective, RunWeights, log_marginal, marginal, value_and_gradient
+from newkinds.runtime import least
 
 GROUP_COLUMNS = {"cpu": 800, "cuda": 1 << 20, "mps": 1 << 14}
 """Runs × categories in one matrix product: wide enough to be efficient, narrow enough for the cache."""
 KEPT_ELEMENTS = {"cpu": 1 << 26, "cuda": 1 << 31, "mps": 1 << 28}
 """Log-probabilities kept between the two passes (float32: 256 MiB on a CPU, 8 GiB on a GPU)."""
-ALIGNED = 16
-"""Columns beside the gradient for what else is added up: as many as keep its rows aligned."""
+EXTRA_COLUMNS = 16
+"""Beside the gradient, for what else is added up: as many as keep its rows aligned."""
 PADDING = -1e4
 """Logit of a category a run does not have: its probability counts nothing, and no product is NaN."""
 
@@ -146,9 +147,11 @@ class BlockEvaluator:
         self.device = samples.device.type
         own = samples.own.stop - samples.own.start
         categories = batch.start.shape[1]
-        most = _kept_elements(samples.device) // max(1, own * categories)  # runs whose probabilities may be kept
-        self.keep = most > 0
+        kept = _kept_elements(samples.device)
+        # Of all processes' samples: they must do the same, and one process does as several do.
+        most = kept // (len(samples) * categories)  # runs whose probabilities may be kept
         size = min(max(1, GROUP_COLUMNS[self.device] // categories), most or len(batch), len(batch))
+        self.keep = size * own * categories <= kept
         self.groups = [slice(first, min(first + size, len(batch))) for first in range(0, len(batch), size)]
         self.members = [batch.select(group) for group in self.groups]
         blocks_of_lanes = [lane_blocks(lane, size * categories, self.device) for lane in samples.lanes]
@@ -197,7 +200,7 @@ class BlockEvaluator:
 
         def lane_gradient(lane: slice) -> Tensor:
             # One tensor for everything that is added up: gradients, their sums over samples, values.
-            sums = torch.zeros(columns, width + ALIGNED, device=weights.device)
+            sums = torch.zeros(columns, width + EXTRA_COLUMNS, device=weights.device)
             gradient, values = sums[:, :width], sums[:n_runs, width + 1]
             for rows in self.blocks[lane.start, lane.stop]:
                 log_p = place(rows, kept=True) if self.keep else log_p_of(rows)
@@ -245,5 +248,5 @@ def _kept_elements(device: torch.device) -> int:
     """`KEPT_ELEMENTS`, or what takes a quarter of a GPU's free memory if that is less."""
     most = KEPT_ELEMENTS[device.type]
     if device.type == "cuda":
-        most = min(most, torch.cuda.mem_get_info(device)[0] // 16)
+        most = min(most, least(free_memory(device)) // 16)
     return most

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from newkinds.engine.evaluation import Batch, through_logits
 from newkinds.engine.partitioner import LEAST_LOG_P, scale
-from newkinds.engine.samples import Samples
+from newkinds.engine.samples import Samples, free_memory
 from newkinds.objective import TINY, log_marginal
-from newkinds.runtime import n_processes, total
+from newkinds.runtime import least, n_processes, total
 
 ALIGNED = 8
 """Columns and features are padded to a multiple of this, without which the matrix units are not used well."""
@@ -51,7 +51,11 @@ LOGITS_BYTES = 16 << 30
 def fits(samples: Samples, batch: Batch) -> bool:
     """Whether the kernels can take these features and runs, and PyTorch can add up half-precision products."""
     recent = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
-    return recent and samples.resident is not None and _aligned(batch.start.shape[1]) <= MOST_COLUMNS
+    return least(int(recent and _possible(samples, batch))) == 1
+
+
+def _possible(samples: Samples, batch: Batch) -> bool:
+    return samples.resident is not None and _aligned(batch.start.shape[1]) <= MOST_COLUMNS
 
 
 class FusedEvaluator:
@@ -68,7 +72,7 @@ class FusedEvaluator:
         self.features = samples.half(self.width)
         self.rows = len(self.features)
         self.weights = torch.zeros(runs, self.columns, self.width, dtype=torch.float16, device=device)
-        most = min(LOGITS_BYTES, torch.cuda.mem_get_info(device)[0] // 2)
+        most = min(LOGITS_BYTES, free_memory(device) // 2)
         part = max(1, min(self.rows, most // (2 * runs * self.columns)))
         self.parts = [slice(first, min(first + part, self.rows)) for first in range(0, self.rows, part)]
         self.logits = torch.empty(part, runs * self.columns, dtype=torch.float16, device=device)
@@ -94,10 +98,9 @@ class FusedEvaluator:
             "num_warps": max(1, tile_columns // TILE),
         }
         programs = triton.cdiv(part, tiles * tile_rows)  # for each part
-        self.marginals = torch.zeros(len(self.parts) * programs, runs, self.columns, device=device)
+        self.marginals = torch.zeros(programs, runs, self.columns, device=device)
         self.log_pi = torch.empty(runs, self.columns, device=device)
-        sums = len(self.parts) * programs if self.any_euclidean else 1
-        self.column_sums = torch.zeros(sums, runs, self.columns, device=device)
+        self.column_sums = torch.zeros(programs if self.any_euclidean else 1, runs, self.columns, device=device)
         self.values = torch.zeros(len(self.parts) * programs, runs, device=device)
         self.steps = torch.zeros(1, device=device)
 
@@ -120,14 +123,18 @@ class FusedEvaluator:
     def evaluate(self) -> tuple[Tensor, Tensor, Tensor]:
         """Objectives (runs,), g'Z (runs, categories, features), the sums of g over samples (runs, categories)."""
         runs, categories, width = self.shape
-        by_products = self.raw()
-        products = by_products.view(runs, self.columns, self.width)[:, :categories, :width]
+        padded, sums = self.raw()
+        products = padded.view(runs, self.columns, self.width)[:, :categories, :width]
         inverse = (1 / self.scale)[:, None]
-        column_sums = self.column_sums.sum(0)[:, :categories] * inverse
+        column_sums = torch.zeros_like(self.log_pi) if sums is None else sums
+        column_sums = column_sums[:, :categories] * inverse
         return total(self.values.sum(0)), total(products * inverse[:, :, None]), total(column_sums)
 
-    def raw(self) -> Tensor:
-        """Both passes; g'Z of this process's samples, scaled and padded: (runs × columns, width)."""
+    def raw(self) -> tuple[Tensor, Tensor | None]:
+        """Both passes; of this process's samples, scaled and padded, g'Z (runs × columns, width) and the sums of g.
+
+        The latter, (runs, columns), only where a run needs them.
+        """
         runs = self.shape[0]
         programs = len(self.values) // len(self.parts)
         weights = self.weights.view(-1, self.width).T
@@ -140,31 +147,34 @@ class FusedEvaluator:
             labels = self.labels[:, rows]
             return (self.bias, labels, self.terms, self.counts, size, of_labels, runs, self.columns)
 
-        for number, rows in enumerate(self.parts):
+        pi: Tensor | None = None
+        for rows in self.parts:
             logits = logits_of(rows)
-            marginals = self.marginals[number * programs :]
-            _marginals[(programs, runs)](logits, self.log_sums[rows], marginals, *common(rows), **self.tile)
-        if n_processes() > 1:
-            self.log_pi.copy_(log_marginal(total(self.marginals.sum(0))))
-            self.steps += 1
-        else:
+            _marginals[(programs, runs)](logits, self.log_sums[rows], self.marginals, *common(rows), **self.tile)
+            if len(self.parts) > 1 or n_processes() > 1:
+                pi = self.marginals.sum(0) if pi is None else pi.add_(self.marginals.sum(0))
+        if pi is None:
             _log_marginals[(triton.cdiv(self.columns, 32), runs)](
-                self.marginals, self.log_pi, self.steps, len(self.marginals), runs, self.columns, TINY,
+                self.marginals, self.log_pi, self.steps, programs, runs, self.columns, TINY,
                 BLOCK=32, PARTS=32, num_warps=4,
             )  # fmt: skip
-        products: Tensor | None = None
+        else:
+            self.log_pi.copy_(log_marginal(total(pi)))
+            self.steps += 1
+        products = column_sums = None
         for number, rows in enumerate(self.parts):
             logits = self.logits if len(self.parts) == 1 else logits_of(rows)
-            values = self.values[number * programs :]
-            column_sums = self.column_sums[number * programs :] if self.any_euclidean else self.column_sums
             _gradients[(programs, runs)](
-                logits, self.log_sums[rows], self.log_pi, values, column_sums, self.scale, *common(rows),
-                **self.tile, LABELLED=self.labelled, LEAST=LEAST_LOG_P,
+                logits, self.log_sums[rows], self.log_pi, self.values[number * programs :], self.column_sums,
+                self.scale, *common(rows), **self.tile, LABELLED=self.labelled, LEAST=LEAST_LOG_P,
             )  # fmt: skip
             added = torch.mm(logits.T, self.features[rows], out_dtype=torch.float32)
             products = added if products is None else products.add_(added)
+            if self.any_euclidean:
+                sums = self.column_sums.sum(0)
+                column_sums = sums if column_sums is None else column_sums.add_(sums)
         assert products is not None
-        return products
+        return products, column_sums
 
 
 class FusedAdam:
@@ -215,7 +225,7 @@ class FusedAdam:
             gradient = through_logits(self.point, evaluate.batch, products, column_sums).contiguous()
             unscaled, of_run, of_row = self.ones, categories * width, width
         else:
-            gradient, values = evaluate.raw(), evaluate.values.sum(0)
+            gradient, values = evaluate.raw()[0], evaluate.values.sum(0)
             unscaled, of_run, of_row = self.unscaled, evaluate.columns * evaluate.width, evaluate.width
         size = categories * width
         _adam[(triton.cdiv(size, 1024), runs)](

@@ -20,7 +20,7 @@ from torch import Tensor
 from newkinds.engine.partitioner import Partitioner, blocks
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.runtime import n_processes, rank, report_progress, total
+from newkinds.runtime import least, n_processes, rank, report_progress, total
 
 LANE_SAMPLES = 2048
 """Least samples of a lane, so that adding the lanes up costs little beside their products."""
@@ -69,6 +69,8 @@ class Samples:
 
     def __init__(self, source: Tensor | npt.NDArray[Any], device: torch.device | None = None) -> None:
         self._n, self.width = (int(size) for size in source.shape)
+        if self._n < n_processes():
+            raise InputError(f"{self._n} samples cannot be shared by {n_processes()} processes; start fewer")
         self.lanes = _own_lanes(self._n)
         self.own = slice(self.lanes[0].start, self.lanes[-1].stop)
         self._resident: Tensor | None = None
@@ -82,7 +84,7 @@ class Samples:
         self.device = torch.device("cpu") if device is None else device
         self._source = source
         self._inverse = self._inverse_lengths()
-        if (self.own.stop - self.own.start) * self.width * 4 <= _most_resident(self.device):
+        if least(int((self.own.stop - self.own.start) * self.width * 4 <= _most_resident(self.device))):
             resident = torch.empty(self.own.stop - self.own.start, self.width, device=self.device)
             for rows in _rows(self.own, CHECKED_ROWS):
                 resident[self.within(rows)] = self._load(rows)
@@ -185,18 +187,27 @@ class Samples:
             _check_sizes(found.numpy(), rows.start)
             lengths[self.within(rows)] = found.float()
             report_progress("reading the features", rows.stop - self.own.start, self.own.stop - self.own.start)
-        least, most = SAFE_NORMS
-        ordinary = ordinary and bool((lengths > least).all()) and bool((lengths < most).all())
-        return lengths.reciprocal_() if ordinary else None
+        shortest, longest = SAFE_NORMS
+        ordinary = ordinary and bool((lengths > shortest).all()) and bool((lengths < longest).all())
+        return lengths.reciprocal_() if least(int(ordinary)) else None
 
 
 def sum_over_lanes(samples: Samples, lane_sum: Callable[[slice], Tensor]) -> Tensor:
-    """Sum of what `lane_sum` gives for each lane in a fixed order, neighbours first, and then of all processes."""
-    level = [lane_sum(lane) for lane in samples.lanes]
-    while len(level) > 1:
-        pairs = zip(level[::2], level[1::2], strict=False)
-        level = [one.add_(other) for one, other in pairs] + level[len(level) // 2 * 2 :]
-    return total(level[0])
+    """Sum of what `lane_sum` gives for each lane in a fixed order, neighbours first, and then of all processes.
+
+    Sums of equally many lanes are added as soon as there are two, so that only a few exist at a time.
+    """
+    sums: list[tuple[int, Tensor]] = []  # lanes added up, and their sum
+    for lane in samples.lanes:
+        count, added = 1, lane_sum(lane)
+        while sums and sums[-1][0] == count:
+            added = sums.pop()[1].add_(added)
+            count *= 2
+        sums.append((count, added))
+    whole = sums.pop()[1]
+    while sums:
+        whole = sums.pop()[1].add_(whole)
+    return total(whole)
 
 
 def add_product(sums: Tensor, left: Tensor, features: Tensor) -> None:
@@ -235,8 +246,19 @@ def _own_lanes(n: int) -> tuple[slice, ...]:
 
 def _most_resident(device: torch.device) -> int:
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] // 2)
+        return free_memory(device) // 2
     return RESIDENT_BYTES
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes of a GPU that are free, or held by PyTorch for later use."""
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0] + held)
+
+
+def precise(device: torch.device) -> torch.dtype:
+    """The type for sums over many: double precision, which Apple's devices do not have."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def normalised(features: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[np.floating[Any]]:

@@ -11,6 +11,7 @@ run has its own step length; a run whose step is refused tries a shorter one whi
 runs leave.
 """
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from newkinds.engine.evaluation import Evaluator
+from newkinds.engine.samples import precise
 
 HISTORY = 8
 """Pairs of steps and gradient changes that stand for the Hessian."""
@@ -30,11 +32,14 @@ SUFFICIENT = 1e-4
 """Share of the decrease promised by the slope that a step must bring (Armijo's condition)."""
 LEAST_CURVATURE = 1e-8
 """Cosine between a step and its gradient change under which the pair says nothing useful of the Hessian."""
-WINDOW = 10
+WINDOW = 5
 """Evaluations over which the decrease is looked at to see whether a run has converged."""
-MOST_REFUSALS = 15
+MOST_REFUSALS = 8
+"""Shorter steps tried along a direction. Then what is known of the Hessian is forgotten; if the gradient does not
+lead down either, the run has come to rest."""
 
 Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
 
 
 class Solver(Protocol):
@@ -130,6 +135,7 @@ class LBFGS:
         self.history = torch.zeros(runs, categories, 2 * HISTORY, width, device=self.device)
         self.steps_changes = np.zeros((runs, HISTORY, HISTORY))  # s_i . y_j
         self.changes = np.zeros((runs, HISTORY, HISTORY))  # y_i . y_j
+        self.by_gradient = np.zeros((runs, 2 * HISTORY))  # s_i . g and y_i . g
         self.next = np.zeros(runs, dtype=np.int64)
         self.kept = np.zeros(runs, dtype=np.int64)
         self.value = np.full(runs, np.nan)  # of the penalised objective, at x
@@ -167,47 +173,54 @@ class LBFGS:
             accepted = penalised <= allowed  # not where it is NaN
             self._accept(accepted, trial, penalised, gradient)
             self._shorten(~accepted, penalised)
-        self._turn(accepted)
+        lost = (self.refusals >= MOST_REFUSALS) & (self.kept > 0)
+        self.kept[lost] = self.refusals[lost] = 0
+        self._turn(np.flatnonzero(accepted | lost))
         values = torch.full((1, len(self.left)), torch.nan)
         values[0, torch.from_numpy(self.runs)] = torch.from_numpy(plain).float()
         self._leave()
         return values
 
+    def _parts(self, rows: Rows) -> Iterator[tuple[Rows, slice | Tensor]]:
+        """Rows to work on at a time, as numbers and as an index: on a CPU one, whose history fits the cache."""
+        if self.device.type == "cpu":
+            yield from ((np.array([row]), slice(row, row + 1)) for row in rows)
+        elif len(rows):
+            yield rows, torch.from_numpy(rows).to(self.device)
+
     def _accept(self, accepted: npt.NDArray[np.bool_], trial: Tensor, values: Array, gradient: Tensor) -> None:
         """Move, and remember the step and how the gradient changed."""
-        rows = np.flatnonzero(accepted)
-        if not len(rows):
-            return
-        every = len(rows) == len(self.runs)
-        take = slice(None) if every else torch.from_numpy(rows).to(self.device)
-        step, change = trial[take] - self.x[take], gradient[take] - self.gradient[take]  # (rows, categories, width)
-        if every:
-            self.x, self.gradient = trial, gradient
-        else:
-            self.x[take], self.gradient[take] = trial[take], gradient[take]
         self.value = np.where(accepted, values, self.value)
-        self.refusals[rows] = 0
-        curvature, steps, changes = _inner((step, change), (step, step), (change, change))
-        useful = np.flatnonzero(curvature > LEAST_CURVATURE * np.sqrt(steps * changes))
-        if not len(useful):
-            return
-        rows = rows[useful]
-        among = torch.from_numpy(useful).to(self.device)
-        at = torch.from_numpy(rows).to(self.device)
-        slot = self.next[rows]
-        into = torch.from_numpy(slot).to(self.device)
-        self.history[at, :, into] = step[among]
-        self.history[at, :, into + HISTORY] = change[among]
-        products = _by_history(self.history, rows, torch.stack([step[among], change[among]], dim=3))
-        step_change, change_step, change_change = (
-            products[:, :HISTORY, 1],  # s_i . y
-            products[:, HISTORY:, 0],  # y_i . s
-            products[:, HISTORY:, 1],  # y_i . y
-        )
-        self.steps_changes[rows, :, slot], self.steps_changes[rows, slot] = step_change, change_step
-        self.changes[rows, :, slot], self.changes[rows, slot] = change_change, change_change
-        self.next[rows] = (slot + 1) % HISTORY
-        self.kept[rows] = np.minimum(self.kept[rows] + 1, HISTORY)
+        self.refusals[accepted] = 0
+        for rows, take in self._parts(np.flatnonzero(accepted)):
+            new = gradient[take]
+            step, change = trial[take] - self.x[take], new - self.gradient[take]  # (rows, categories, width)
+            self.x[take], self.gradient[take] = trial[take], new
+            vectors = torch.stack([step, change, new], dim=2)
+            products: Array = _summed(torch.matmul(vectors, self.history[take].mT))  # (rows, 3, 2 HISTORY)
+            self.by_gradient[rows] = products[:, 2]
+            curvature, steps, changes, step_slope, change_slope = _inner(
+                (step, change), (step, step), (change, change), (step, new), (change, new)
+            )
+            useful = curvature > LEAST_CURVATURE * np.sqrt(steps * changes)
+            if not useful.any():
+                continue
+            at, slot = rows[useful], self.next[rows[useful]]
+            self._remember(at, slot, step[torch.from_numpy(useful)], change[torch.from_numpy(useful)])
+            products = products[useful]
+            self.steps_changes[at, :, slot] = products[:, 1, :HISTORY]  # y . s_i
+            self.steps_changes[at, slot] = products[:, 0, HISTORY:]  # s . y_i
+            self.changes[at, :, slot] = self.changes[at, slot] = products[:, 1, HISTORY:]  # y . y_i
+            self.steps_changes[at, slot, slot], self.changes[at, slot, slot] = curvature[useful], changes[useful]
+            self.by_gradient[at, slot] = step_slope[useful]
+            self.by_gradient[at, slot + HISTORY] = change_slope[useful]
+            self.next[at] = (slot + 1) % HISTORY
+            self.kept[at] = np.minimum(self.kept[at] + 1, HISTORY)
+
+    def _remember(self, rows: Rows, slots: Rows, steps: Tensor, changes: Tensor) -> None:
+        at, into = (torch.from_numpy(numbers).to(self.device) for numbers in (rows, slots))
+        self.history[at, :, into] = steps
+        self.history[at, :, into + HISTORY] = changes
 
     def _shorten(self, refused: npt.NDArray[np.bool_], values: Array) -> None:
         """A shorter step where the objective fell too little: the minimum of a parabola, within bounds."""
@@ -218,65 +231,55 @@ class LBFGS:
         self.length = np.where(refused, shorter, self.length)
         self.refusals += refused
 
-    def _turn(self, moved: npt.NDArray[np.bool_]) -> None:
-        """New directions for the runs that have moved."""
-        rows = np.flatnonzero(moved)
-        if not len(rows):
-            return
-        every = len(rows) == len(self.runs)
-        take = slice(None) if every else torch.from_numpy(rows).to(self.device)
-        gradient = self.gradient[take]
-        products = _by_history(self.history, rows, gradient.unsqueeze(3))[:, :, 0]
-        scale, of_steps, of_changes = self._inverse_hessian(rows, products)
-        coefficients = torch.from_numpy(np.concatenate([of_steps, of_changes], axis=1)).float().to(self.device)
-        history = self.history if every else self.history[take]
-        along = torch.matmul(coefficients[:, None, None], history).squeeze(2)
-        direction = along.add_(gradient * self._of_run(scale)).neg_()
-        slope, steepness, size = _inner((direction, gradient), (gradient, gradient), (self.x[take], self.x[take]))
-        steepness, size = np.sqrt(steepness), np.sqrt(size)
-        fresh = (self.kept[rows] == 0) | ~(slope < 0)
-        if fresh.any():  # nothing known of the Hessian, or what is known misleads: along the gradient
-            self.kept[rows[fresh]] = 0
-            self.steps_changes[rows[fresh]] = 0
-            self.changes[rows[fresh]] = 0
-            restart = torch.from_numpy(fresh).to(self.device)
-            direction = torch.where(restart[:, None, None], -gradient, direction)
-            slope = np.where(fresh, -(steepness**2), slope)
-        if every:
-            self.direction = direction
-        else:
+    def _turn(self, rows: Rows) -> None:
+        """New directions for some rows."""
+        scale, coefficients = (np.zeros((len(self.runs), *shape)) for shape in ((), (2 * HISTORY,)))
+        scale[rows], coefficients[rows] = self._inverse_hessian(rows)
+        for some, take in self._parts(rows):
+            gradient = self.gradient[take]
+            combination = torch.from_numpy(coefficients[some]).float().to(self.device)[:, None, None]
+            along = torch.matmul(combination, self.history[take]).squeeze(2)
+            direction = along.add_(gradient * self._of_run(scale[some])).neg_()
+            slope, steepness, size = _inner(
+                (direction, gradient), (gradient, gradient), (self.x[take], self.x[take])
+            )
+            fresh = (self.kept[some] == 0) | ~(slope < 0)
+            if fresh.any():  # nothing known of the Hessian, or what is known misleads: along the gradient
+                self.kept[some[fresh]] = 0
+                along_gradient = torch.from_numpy(fresh).to(self.device)[:, None, None]
+                direction = torch.where(along_gradient, -gradient, direction)
             self.direction[take] = direction
-        self.slope[rows] = slope
-        self.length[rows] = np.where(fresh, FIRST_STEP * size / np.maximum(steepness, 1e-12), 1.0)
+            self.slope[some] = np.where(fresh, -steepness, slope)
+            first = FIRST_STEP * np.sqrt(np.where(size > 0, size, 1.0) / np.maximum(steepness, 1e-24))
+            self.length[some] = np.where(fresh, first, 1.0)
 
-    def _inverse_hessian(self, rows: npt.NDArray[np.int64], products: Array) -> tuple[Array, Array, Array]:
-        """H g = scale g + S of_steps + Y of_changes, for some rows and their products [S Y]'g."""
-        slots = (
-            self.next[rows, None] + np.arange(HISTORY)
-        ) % HISTORY  # oldest first; those not yet used before them
+    def _inverse_hessian(self, rows: Rows) -> tuple[Array, Array]:
+        """The inverse Hessian times the gradient: factors of the gradient, and of the steps and changes."""
+        slots = (self.next[rows, None] + np.arange(HISTORY)) % HISTORY  # oldest first; before them those not in use
         at = np.arange(len(rows))[:, None]
         grid = (rows[:, None, None], slots[:, :, None], slots[:, None, :])
         unused = np.arange(HISTORY) < HISTORY - self.kept[rows, None]
-        triangle = np.triu(self.steps_changes[grid]) * ~unused[:, :, None] * ~unused[:, None, :]
+        both_used = ~unused[:, :, None] & ~unused[:, None, :]
+        triangle = np.triu(np.where(both_used, self.steps_changes[grid], 0.0))
+        changes = np.where(both_used, self.changes[grid], 0.0)
         curvature = np.einsum("rii->ri", triangle).copy()
         triangle += unused[:, :, None] * np.eye(HISTORY)
-        changes = self.changes[grid] * ~unused[:, :, None] * ~unused[:, None, :]
-        by_step = np.where(unused, 0.0, products[at, slots])
-        by_change = np.where(unused, 0.0, products[at, slots + HISTORY])
+        by_step = np.where(unused, 0.0, self.by_gradient[rows[:, None], slots])
+        by_change = np.where(unused, 0.0, self.by_gradient[rows[:, None], slots + HISTORY])
         newest = changes[:, -1, -1]
         scale = np.where(newest > 0, curvature[:, -1] / np.where(newest > 0, newest, 1.0), 1.0)
         inner = np.linalg.solve(triangle, by_step[:, :, None])
         right = curvature[:, :, None] * inner + scale[:, None, None] * (changes @ inner - by_change[:, :, None])
-        of_steps, of_changes = np.zeros((2, len(rows), HISTORY))
-        of_steps[at, slots] = np.linalg.solve(triangle.transpose(0, 2, 1), right)[:, :, 0]
-        of_changes[at, slots] = (-scale[:, None, None] * inner)[:, :, 0]
-        return scale, of_steps, of_changes
+        factors = np.zeros((len(rows), 2 * HISTORY))
+        factors[at, slots] = np.linalg.solve(triangle.transpose(0, 2, 1), right)[:, :, 0]
+        factors[at, slots + HISTORY] = -scale[:, None] * inner[:, :, 0]
+        return scale, factors
 
     def _leave(self) -> None:
         """Let go the runs that have converged."""
         stalled = self.refusals >= MOST_REFUSALS
         fell = self.recent[:, 0] - self.value  # over the window; infinite before it is full
-        settled = fell < self.tolerance * np.maximum(np.abs(self.value), 1e-3)
+        settled = (self.refusals == 0) & (fell < self.tolerance * np.maximum(np.abs(self.value), 1e-3))
         self.recent = np.concatenate([self.recent[:, 1:], self.value[:, None]], axis=1)
         done = stalled | settled
         if not done.any():
@@ -287,7 +290,7 @@ class LBFGS:
 
     def _keep(self, stay: npt.NDArray[np.bool_]) -> None:
         rows = torch.from_numpy(np.flatnonzero(stay)).to(self.device)
-        for name in ("x", "gradient", "direction", "history"):
+        for name in _VECTORS:
             setattr(self, name, getattr(self, name)[rows])
         for name in _OF_EACH_RUN:
             setattr(self, name, getattr(self, name)[stay])
@@ -315,7 +318,7 @@ class LBFGS:
         weights = self._weights(x)
         values, gradient = self.evaluate(weights)
         (squares,) = _inner((weights, weights))
-        plain = values.double().cpu().numpy()
+        plain = values.cpu().double().numpy()
         by_x = torch.matmul(torch.add(gradient, weights, alpha=self.weight_decay), self.to_weights.T)
         return plain, plain + 0.5 * self.weight_decay * squares, by_x
 
@@ -328,6 +331,7 @@ _OF_EACH_RUN = (
     "runs",
     "steps_changes",
     "changes",
+    "by_gradient",
     "next",
     "kept",
     "value",
@@ -338,18 +342,15 @@ _OF_EACH_RUN = (
 )
 
 
-def _by_history(history: Tensor, rows: npt.NDArray[np.int64], vectors: Tensor) -> Array:
-    """Inner products of some rows' histories with vectors of shape (rows, categories, width, count)."""
-    some = history if len(rows) == len(history) else history[torch.from_numpy(rows).to(history.device)]
-    products: Array = torch.matmul(some, vectors).sum(1, dtype=torch.float64).cpu().numpy()
-    return products
+def _summed(products: Tensor) -> Array:
+    """Sum over the categories, the second axis, in double precision."""
+    summed: Array = products.sum(1, dtype=precise(products.device)).cpu().double().numpy()
+    return summed
 
 
 def _inner(*pairs: tuple[Tensor, Tensor]) -> Array:
     """Inner products of pairs of tensors of shape (rows, categories, width): (pairs, rows)."""
-    sums = [torch.linalg.vecdot(one, other).sum(1, dtype=torch.float64) for one, other in pairs]
-    products: Array = torch.stack(sums).cpu().numpy()
-    return products
+    return _summed(torch.stack([torch.linalg.vecdot(one, other) for one, other in pairs], dim=2)).T
 
 
 def _root(moment: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def optimise(
     max_iter: int = 1000,
     learning_rate: float = 1e-3,
     weight_decay: float = 0.01,
-    tolerance: float = 1e-4,
+    tolerance: float = 5e-5,
     stage: str = "training",
 ) -> Trained:
     """Train a batch of partitioners.
@@ -86,7 +86,7 @@ def optimise(
     weight_decay : float
         Added to the gradient, as in the paper (not decoupled as in AdamW).
     tolerance : float
-        Of L-BFGS: a run has converged when ten evaluations lowered its objective by a smaller part than this.
+        Of L-BFGS: a run has converged when five evaluations lowered its objective by a smaller part than this.
     stage : str
         What to call this training in progress reports.
 
@@ -164,10 +164,10 @@ def _train(
     except FloatingPointError:
         raise InputError("the objective is not finite at the start; is the temperature too high?") from None
     if not finished:
-        checkpoint.finish(snapshot(finished=True))
+        checkpoint.finish(lambda: snapshot(finished=True))
     trained = solver.weights().cpu().numpy()
     if not np.isfinite(trained).all():
-        raise InputError("the training diverged; choose a smaller learning_rate")
+        raise InputError("the training diverged; choose a smaller learning_rate, or a lower temperature")
     partitioners = tuple(
         Partitioner(trained[r, : len(run.start)], run.temperature, run.geometry) for r, run in enumerate(runs)
     )
@@ -179,6 +179,7 @@ def _backend(samples: Samples, batch: Batch) -> tuple[Any, Any]:
     if samples.device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         from newkinds.engine import fused
 
+        torch.cuda.set_device(samples.device)  # where Triton launches
         if fused.fits(samples, batch):
             return fused.FusedEvaluator(samples, batch), fused.FusedAdam
     return BlockEvaluator(samples, batch), Adam

@@ -47,8 +47,6 @@ START_ITERATIONS = 100
 """Iterations of (semi-supervised) k-means where it is a start."""
 EVALUATIONS: dict[SolverName, int] = {"adam": 1000, "lbfgs": 300}
 """Most evaluations of one training: the paper's epochs, and what L-BFGS rarely needs."""
-SELECTION_RESTARTS = 10
-"""Most restarts of the k-means that G starts from, whatever the restarts of semi-supervised k-means."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,8 @@ class Recipe:
         What G starts from.
     selection_seeding : {"greedy", "d2"}
         Seeding of that k-means.
+    selection_restarts : int
+        Its restarts, if `n_init` is not less.
     seeding : {"greedy", "d2"}
         Seeding of semi-supervised k-means.
     n_init : int
@@ -87,6 +87,7 @@ class Recipe:
     lam_warm_up: tuple[float, ...] = ()
     cumulative: bool = False
     selection_seeding: Seeding = "d2"
+    selection_restarts: int = 10
     seeding: Seeding = "d2"
     n_init: int = 10
     inertia: Inertia = "squared"
@@ -98,7 +99,7 @@ PAPER_GRID = tuple(np.linspace(0.05, 1.0, 19).tolist())
 RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
 
 RECIPES: dict[str, Recipe] = {
-    "newkinds": Recipe(lam_grid=PAPER_GRID, solver="lbfgs", cautious=True),
+    "newkinds": Recipe(lam_grid=PAPER_GRID, selection_restarts=3, solver="lbfgs", cautious=True),
     "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++"),
     "release": Recipe(
         lam_grid=RELEASED_GRID,
@@ -254,7 +255,8 @@ class PIM(_InfoMax):
         Start of the training: semi-supervised k-means, its seeds only, or class means and random samples; or
         prototypes, the known categories' first in the order of their ids.
     n_init : int, optional
-        Restarts of semi-supervised k-means, by default the recipe's; G's k-means has as many, but at most 10.
+        Restarts of semi-supervised k-means, by default the recipe's; G's k-means has as many, but at most 3 (in the
+        release 10).
     seeding : {"greedy", "d2", "random"}, optional
         How k-means draws its first centroids; by default the recipe's.
     solver : {"lbfgs", "adam"}, optional
@@ -263,7 +265,7 @@ class PIM(_InfoMax):
     max_iter : int, optional
         Evaluations of one training (epochs of Adam); by default 1000 for "adam", at most 300 for "lbfgs".
     tol : float
-        "lbfgs" ends when ten evaluations have lowered the objective by a smaller part than this (in the trainings
+        "lbfgs" ends when five evaluations have lowered the objective by a smaller part than this (in the trainings
         that only serve to choose lam, than 1e-3).
     learning_rate : float
         Of Adam.
@@ -320,7 +322,7 @@ n_iter_, stopped_
         seeding: Seeding | None = None,
         solver: SolverName | None = None,
         max_iter: int | None = None,
-        tol: float = 1e-4,
+        tol: float = 5e-5,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.01,
         device: str = "auto",
@@ -405,7 +407,7 @@ n_iter_, stopped_
             part.samples,
             n_categories,
             seeding=self.seeding or self._recipe().selection_seeding,
-            n_init=min(self._restarts(), SELECTION_RESTARTS),
+            n_init=min(self._restarts(), self._recipe().selection_restarts),
             max_iter=START_ITERATIONS,
             tolerance=part.kmeans_tolerance,
             rng=problem.rng,
@@ -445,7 +447,7 @@ class RIM(_InfoMax):
         seeding: Seeding | None = None,
         solver: SolverName | None = None,
         max_iter: int | None = None,
-        tol: float = 1e-4,
+        tol: float = 5e-5,
         learning_rate: float = 1e-3,
         weight_decay: float = 0.01,
         device: str = "auto",

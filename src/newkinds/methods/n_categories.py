@@ -210,7 +210,14 @@ def _check_bounds(problem: Problem, lower: int, upper: int) -> tuple[int, int]:
 
 def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> float:
     """Simplified silhouette of a k-means clustering: distances to centroids in place of all pairs."""
-    clustering = kmeans(problem.samples, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
+    clustering = kmeans(
+        problem.samples,
+        k,
+        n_init=n_init,
+        tolerance=problem.kmeans_tolerance,
+        rng=rng,
+        stage=f"trying {k} categories",
+    )
     if k == 1:
         return 0.0
     features = problem.samples.take(np.arange(len(problem.columns))).cpu().numpy()

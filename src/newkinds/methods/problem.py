@@ -13,11 +13,13 @@ from newkinds.engine import Partitioner, Samples
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories, to_columns
 from newkinds.metrics import clustering_accuracy
-from newkinds.runtime import resolve_device
+from newkinds.runtime import n_processes, resolve_device
 
 FLOATS = (np.float64, np.float32, np.float16)
 """Types of features that are worked on as they come; others become the first."""
-EXCERPT = 1 << 16
+EXCERPT = 1 << 17
+"""More than any of the paper's data sets has."""
+EXCERPT_BYTES = 512 << 20
 EXCERPT_CATEGORY = 64
 EXCERPT_TOLERANCE = 1e-3
 """Of k-means, see `newkinds.engine.kmeans`: of an excerpt the last few samples need not settle."""
@@ -72,16 +74,24 @@ class Problem:
     def excerpt(self, n_categories: int) -> "Problem":
         """The same problem, of no more samples than are needed to find a start or to compare numbers of categories.
 
-        Small collections as they are; of large ones `EXCERPT` samples drawn at random, or `EXCERPT_CATEGORY` for
-        each category if that is more, and of every known category at least one labelled sample.
+        Small collections as they are; of large ones `EXCERPT` samples drawn at random (fewer if they take more than
+        `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each category). At least half of them are
+        unlabelled, if there are so many, and of every known category there is a labelled one.
         """
         n = len(self.columns)
-        most = max(EXCERPT, EXCERPT_CATEGORY * n_categories)
+        most = max(min(EXCERPT, EXCERPT_BYTES // (4 * self.samples.width)), EXCERPT_CATEGORY * n_categories)
         if n <= most:
             return self
-        drawn = self.rng.randint(n, size=most)
+        generator = np.random.default_rng(self.rng.randint(2**31 - 1))
+        unlabelled, labelled = np.flatnonzero(~self.labelled), np.flatnonzero(self.labelled)
+        n_unlabelled = min(len(unlabelled), max(most * len(unlabelled) // n, most // 2))
+        n_labelled = min(len(labelled), most - n_unlabelled)
+        drawn = [
+            generator.choice(those, count, replace=False, shuffle=False)
+            for those, count in ((unlabelled, n_unlabelled), (labelled, n_labelled))
+        ]
         one_of_each = np.unique(self.columns, return_index=True)[1]
-        rows = np.union1d(drawn, one_of_each)
+        rows = np.unique(np.concatenate([*drawn, one_of_each]))
         return replace(
             self,
             samples=Samples(self.samples.take(rows)),
@@ -111,6 +121,8 @@ def pose(
     random_state: int | np.random.RandomState | None = None,
 ) -> Problem:
     """Check and prepare a problem: `features` is two-dimensional, `labels` are as the user gave them."""
+    if random_state is None and n_processes() > 1:
+        raise InputError("several processes must draw the same numbers: give random_state an integer")
     checked = check_labels(as_array(labels), len(features))
     known = known_categories(checked)
     return Problem(
