@@ -5,6 +5,7 @@ Each run has its own start, objective (so its own lam), temperature, geometry, l
 
 import importlib.util
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -64,7 +65,7 @@ def optimise(
     max_iter: int = 1000,
     learning_rate: float = 1e-3,
     weight_decay: float = 0.01,
-    tolerance: float = 5e-5,
+    tolerance: float = 2e-5,
     stage: str = "training",
 ) -> Trained:
     """Train a batch of partitioners.
@@ -106,19 +107,20 @@ def optimise(
     each = VECTORS[solver] * categories * samples.width * 4
     at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // each))
     parts = []
-    moment = second_moment(samples) if solver == "lbfgs" else None
-    for first in range(0, len(runs), at_once):
-        part = runs[first : first + at_once]
-        batch = Batch.of(samples, part, labels)
-        settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
-        checkpoint = Checkpoint(samples.fingerprint, labels, settings, *_decides(part))
-        evaluate, adam = _backend(samples, batch)
-        way: Solver
-        if moment is None:
-            way = adam(evaluate, batch.start, learning_rate, weight_decay)
-        else:
-            way = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
-        parts.append(_train(way, part, checkpoint, max_iter, stage, (first, len(runs))))
+    with torch.cuda.device(samples.device) if samples.device.type == "cuda" else nullcontext():
+        moment = second_moment(samples) if solver == "lbfgs" else None
+        for first in range(0, len(runs), at_once):
+            part = runs[first : first + at_once]
+            batch = Batch.of(samples, part, labels)
+            settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
+            checkpoint = Checkpoint(samples.fingerprint, labels, settings, *_decides(part))
+            evaluate, adam = _backend(samples, batch)
+            way: Solver
+            if moment is None:
+                way = adam(evaluate, batch.start, learning_rate, weight_decay)
+            else:
+                way = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
+            parts.append(_train(way, part, checkpoint, max_iter, stage, (first, len(runs))))
     values = np.full((max(len(part.values) for part in parts), len(runs)), np.nan, dtype=np.float32)
     for first, trained in zip(range(0, len(runs), at_once), parts, strict=True):
         values[: len(trained.values), first : first + at_once] = trained.values
@@ -179,7 +181,6 @@ def _backend(samples: Samples, batch: Batch) -> tuple[Any, Any]:
     if samples.device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         from newkinds.engine import fused
 
-        torch.cuda.set_device(samples.device)  # where Triton launches
         if fused.fits(samples, batch):
             return fused.FusedEvaluator(samples, batch), fused.FusedAdam
     return BlockEvaluator(samples, batch), Adam
