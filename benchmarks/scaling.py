@@ -50,7 +50,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if WORKER in os.environ:
         with processes(arguments.device) as device:
-            seconds = evaluation_seconds(device, **BASE)
+            seconds = evaluation_seconds(device, **base_sizes(arguments.device))
             if rank() == 0:
                 print(f"{n_processes():12d} {seconds * 1e3:10.2f} ms", flush=True)
         return
@@ -58,7 +58,7 @@ def main() -> None:
         n, width, n_categories = arguments.memory_map
         fit_memory_map(n, width, n_categories, arguments.evaluations, arguments.candidates, arguments.folder)
         return
-    base = dict(BASE, samples=BASE["samples"] * LARGER.get(arguments.device, 1))
+    base = base_sizes(arguments.device)
     threads = torch.get_num_threads()
     print(f"{arguments.device}, torch {torch.__version__}, {threads} threads; one evaluation at {base}")
     for name, grid in GRIDS.items():
@@ -75,8 +75,11 @@ def main() -> None:
             [*command, "--device", arguments.device],
             env={**os.environ, WORKER: "1", "OMP_NUM_THREADS": "1"},
             check=True,
-            stderr=subprocess.DEVNULL,
         )
+
+
+def base_sizes(device: str) -> dict[str, int]:
+    return dict(BASE, samples=BASE["samples"] * LARGER.get(device, 1))
 
 
 def evaluation_seconds(device: str, samples: int, categories: int, features: int, runs: int) -> float:
