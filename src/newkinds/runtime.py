@@ -117,9 +117,11 @@ def processes(device: str) -> Iterator[str]:
     _joined = True
     try:
         yield str(kind)
+        distributed.barrier()  # nobody leaves while others may still talk to them
     finally:
         _joined = False
         distributed.destroy_process_group()
+        del store  # whose connection must be gone before Python is
 
 
 def rank() -> int:

@@ -107,7 +107,11 @@ def found_in_lanes(features: np.ndarray, labels: np.ndarray) -> Arrays:
 
 def torchrun(*arguments: Any, n: int, restarts: int = 0) -> subprocess.CompletedProcess[str]:
     launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", n, "--max-restarts", restarts]
-    return python("-m", *launch, *arguments)
+    done = python("-m", *launch, *arguments)
+    if "terminate called without an active exception" in done.stderr:
+        # Seen once in many runs: PyTorch's threads abort a process that has done its work and is leaving.
+        done = python("-m", *launch, *arguments)
+    return done
 
 
 def python(*arguments: Any) -> subprocess.CompletedProcess[str]:
@@ -163,7 +167,7 @@ def test_three_processes_find_what_one_finds_up_to_rounding(of_one: Arrays, tmp_
 
 # The command line.
 
-SETTINGS = ["--n-categories", "8", "--lam", "0.3", "--quiet", "--device", "cpu"]
+SETTINGS = ["--n-categories", "8", "--lam", "0.3", "--quiet", "--device", "cpu", "--force"]
 
 
 @pytest.fixture(scope="module")
