@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from newkinds.data import FeatureSet, read_features
-from newkinds.engine import Run, Samples, kmeans, optimise, seed_centroids
+from newkinds.engine import Run, Samples, SolverName, kmeans, optimise, seed_centroids
 from newkinds.engine.partitioner import FloatArray
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.infomax import PAPER_GRID, PIM, START_ITERATIONS
@@ -91,7 +91,7 @@ def plain_epochs(
                 one_hot = torch.nn.functional.one_hot(y[mask], p.shape[1])
                 loss = loss - (one_hot * torch.log(p[mask] + 2.2e-16)).sum(1).mean()
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # PyTorch gives it no types
             optimiser.step()
             loss.item()
         return weights.detach()
@@ -138,8 +138,10 @@ def compare_fits(name: str, collection: FeatureSet, arguments: argparse.Namespac
     n, width = collection.features.shape
     print(f"\n{name}: {n} × {width}, K {n_categories}", flush=True)
 
+    truth = collection.truth[unlabelled]
+
     def all_accuracy(labels: IntArray) -> float:
-        return 100 * accuracy(collection.truth[unlabelled], labels[unlabelled], collection.known).all  # type: ignore[index]
+        return 100 * accuracy(truth, labels[unlabelled], collection.known).all
 
     seconds: dict[str, list[float]] = {}
     scores: dict[str, list[float]] = {}
@@ -215,12 +217,12 @@ def compare_shape(name: str, device: str, epochs: int, epochs_timed: int, rate: 
     searches = [Run(start, SELECTION.at(lam)) for lam in PAPER_GRID]
     final = [Run(start, PARTITION.at(0.1))]
 
-    def train(solver: str, max_iter: int) -> tuple[float, float]:
+    def train(solver: SolverName, max_iter: int) -> tuple[float, float]:
         spent = []
         for runs in (searches, final):
             synchronise(device)
             began = time.perf_counter()
-            optimise(samples, runs, labels=labels, solver=solver, max_iter=max_iter)  # type: ignore[arg-type]
+            optimise(samples, runs, labels=labels, solver=solver, max_iter=max_iter)
             synchronise(device)
             spent.append(time.perf_counter() - began)
         return spent[0], spent[1]

@@ -47,7 +47,7 @@ def main() -> None:
                 right = accuracy(truth[unlabelled], start.columns[unlabelled], collection.known).all
                 starts.append((100 * right, start.inertia))
                 runs = [Run(start.centroids, PARTITION.at(lam)) for lam in LAMS]
-                trained = optimise(problem.samples, runs, labels=problem.columns)
+                trained = optimise(problem.samples, runs, labels=problem.columns, solver="adam")
                 partitions.append(
                     [
                         100 * accuracy(truth[unlabelled], partitioner.assign(features), collection.known).all
