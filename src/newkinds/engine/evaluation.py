@@ -178,6 +178,7 @@ class BlockEvaluator:
         columns = n_runs * categories
         scaled, bias = scale(weights, batch.temperature, batch.euclidean)
         bias = bias + batch.padding
+        any_bias = bias if bias.any() else None
 
         def place(rows: slice, kept: bool) -> Tensor:
             first = self.samples.within(rows).start * columns if kept and self.keep else 0
@@ -186,7 +187,11 @@ class BlockEvaluator:
 
         def log_p_of(rows: slice) -> Tensor:
             return log_probabilities(
-                self.samples.read(rows), scaled, bias, out=place(rows, kept=True), scratch=place(rows, kept=False)
+                self.samples.read(rows),
+                scaled,
+                any_bias,
+                out=place(rows, kept=True),
+                scratch=place(rows, kept=False),
             )
 
         def lane_marginal(lane: slice) -> Tensor:

@@ -91,15 +91,23 @@ def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tup
 
 
 def log_probabilities(
-    features: Tensor, scaled: Tensor, bias: Tensor, *, out: Tensor | None = None, scratch: Tensor | None = None
+    features: Tensor,
+    scaled: Tensor,
+    bias: Tensor | None,
+    *,
+    out: Tensor | None = None,
+    scratch: Tensor | None = None,
 ) -> Tensor:
     """Log-softmax of the logits, (runs, categories, samples), for `scaled` and `bias` of `scale`.
 
+    Where all of the bias is 0 it may be left out, which is faster.
     Into `out`, and by way of `scratch`, both of that shape, where they are given.
     """
     runs, categories, width = scaled.shape
     place = None if scratch is None else scratch.view(runs * categories, -1)
-    logits = torch.addmm(bias.reshape(-1, 1), scaled.reshape(-1, width), features.T, out=place)
+    logits = torch.mm(scaled.reshape(-1, width), features.T, out=place)
+    if bias is not None:
+        logits += bias.reshape(-1, 1)
     return torch.log_softmax(logits.view(runs, categories, -1), dim=1, out=out).clamp_min_(LEAST_LOG_P)
 
 
