@@ -60,6 +60,7 @@ class SolverOption(StrEnum):
 
 
 class SearchRule(StrEnum):
+    rehearsal = "rehearsal"
     max_acc_pim = "max-acc-pim"
     max_acc_kmeans = "max-acc-kmeans"
 
@@ -172,16 +173,22 @@ def discover(
     labels: Labels = None,
     truth: Annotated[Path | None, typer.Option(help="True labels, only for scoring All / Old / New.")] = None,
     n_categories: Annotated[
-        str, typer.Option(help="Known and new together: a number, auto, max-acc-pim or max-acc-kmeans.")
+        str,
+        typer.Option(help="Known and new together: a number, auto, rehearsal, max-acc-pim or max-acc-kmeans."),
     ] = "auto",
     method: Annotated[Method, typer.Option(help="How to partition.")] = Method.pim,
     recipe: Annotated[
         RecipeName | None, typer.Option(help="PIM's settings: ours (newkinds), the paper's, the release's.")
     ] = None,
     lam: Annotated[
-        str | None, typer.Option(help="Weight of confidence: a number, or auto or labelled (PIM).")
+        str | None, typer.Option(help="Weight of confidence: a number, or auto, rehearsal or labelled (PIM).")
     ] = None,
-    temperature: Annotated[float | None, typer.Option(help="Scale of the logits.")] = None,
+    temperature: Annotated[
+        str | None, typer.Option(help="Scale of the logits: a number, or auto or rehearsal (PIM).")
+    ] = None,
+    consensus: Annotated[
+        int | None, typer.Option(help="Trainings from different starts that are joined (PIM).")
+    ] = None,
     init: Annotated[
         str | None, typer.Option(help="Start: sskm, sskm++, ssrandom, or an .npy file of prototypes.")
     ] = None,
@@ -212,7 +219,8 @@ def discover(
         "n_categories": number_or_name(n_categories, int),
         "recipe": None if recipe is None else recipe.value,
         "lam": None if lam is None else number_or_name(lam, float),
-        "temperature": temperature,
+        "temperature": None if temperature is None else number_or_name(temperature, float),
+        "consensus": consensus,
         "init": None if init is None else start(init),
         "n_init": n_init,
         "solver": None if solver is None else solver.value,
@@ -275,6 +283,9 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="File to write; standard output if not given.")
     ] = (None),
     form: Annotated[OutputFormat | None, typer.Option("--format", help="By default the ending of --out.")] = None,
+    reject: Annotated[
+        float | None, typer.Option(help="Leave samples open that are less sure than this probability.")
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Give new samples a category, a confidence and a novelty, with the model of a run.
@@ -294,14 +305,15 @@ def predict(
     with table_writer(out, format_of(out, form)) as write:
         if source == "-":
             for ids, features in read_stream(sys.stdin.buffer, model.n_features_in_):
-                write(predictions_table(model, model.category_names_, ids, features))
+                write(predictions_table(model, model.category_names_, ids, features, reject=reject))
             return
         with progress_bars(Console(stderr=True), quiet):
             collection = read_features(source)
             features = collection.arranged(model.source_columns_)
             for first in range(0, len(collection), PREDICTED_ROWS):
                 rows = slice(first, first + PREDICTED_ROWS)
-                write(predictions_table(model, model.category_names_, collection.sample_ids(rows), features[rows]))
+                ids = collection.sample_ids(rows)
+                write(predictions_table(model, model.category_names_, ids, features[rows], reject=reject))
                 report_progress("predicting", min(rows.stop, len(collection)), len(collection))
 
 
@@ -310,7 +322,7 @@ def predict(
 def estimate(
     source: Source,
     labels: Labels = None,
-    method: Annotated[SearchRule, typer.Option(help="What to cluster by.")] = SearchRule.max_acc_pim,
+    method: Annotated[SearchRule, typer.Option(help="What to cluster by.")] = SearchRule.rehearsal,
     bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
     seed: Seed = 0,
     device: DeviceName = "auto",

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from newkinds.data import staged
 from newkinds.errors import InputError
-from newkinds.labels import IntArray
+from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import CategoryDiscoverer
 
 Format = Literal["csv", "jsonl", "parquet"]
@@ -40,6 +40,8 @@ def predictions_table(
     ids: Sequence[str],
     features: npt.NDArray[Any],
     categories: IntArray | None = None,
+    *,
+    reject: float | None = None,
 ) -> pa.Table:
     """Category, known or new, confidence and novelty of each sample.
 
@@ -52,15 +54,17 @@ def predictions_table(
     features : ndarray of shape (samples, features)
     categories : ndarray of shape (samples,), optional
         Categories that are settled already; by default each sample's most probable one.
+    reject : float, optional
+        Samples of which the model is less sure than this probability are left open: category -1 without a name.
     """
-    result = model.assess(features, categories)
-    is_known = np.isin(result.categories, model.known_categories_)
+    result = model.assess(features, categories, reject)
+    kinds = np.where(np.isin(result.categories, model.known_categories_), "known", "new")
     return pa.table(
         {
             "id": list(ids),
             "category": result.categories,
-            "name": [names[int(c)] for c in result.categories],
-            "kind": np.where(is_known, "known", "new").tolist(),
+            "name": [names.get(int(c), "") for c in result.categories],
+            "kind": np.where(result.categories == UNLABELLED, "open", kinds).tolist(),
             "confidence": result.confidence.astype(np.float32),
             "novelty": result.novelty.astype(np.float32),
         },

@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import METHODS, CategoryCount, CategoryDiscoverer
 from newkinds.methods.problem import as_array
+from newkinds.methods.rehearsal import Rehearsed
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.predictions import predictions_table, table_writer
 from newkinds.run_folder import (
@@ -163,6 +164,7 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
     search = model.n_categories_search_
     lam_curve = getattr(model, "lam_curve_", None)
     objective = getattr(model, "objective_curve_", None)
+    rehearsal = getattr(model, "rehearsal_", None)
     score = discovery.score()
     method = next((name for name, kind in METHODS.items() if type(model) is kind), None)
     if method is None:
@@ -188,10 +190,14 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
             "n_categories": model.n_categories_,
             "n_categories_rule": None if search is None else search.method,
             "n_categories_bounds": None if search is None else list(search.bounds),
+            "n_categories_interval": None if search is None or search.interval is None else list(search.interval),
+            "rehearsal_spread": None if rehearsal is None else _number(rehearsal.spread),
+            "calibration": asdict(model.calibration_),
         },
         "curves": {
             "lam": None if lam_curve is None else [[x, score] for x, score in lam_curve.items()],
             "n_categories": None if search is None else [[k, score] for k, score in search.curve.items()],
+            "rehearsal": None if rehearsal is None else _rehearsal_rows(rehearsal),
             "objective": None if objective is None else _thinned(objective),
         },
         "categories": [
@@ -247,7 +253,7 @@ def load(run: str | Path) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
     Its `category_names_` maps every id in `categories_` to a name, `source_columns_` are the names of the features
-    where they had any. The objective's curve is in `run.json` only.
+    where they had any. The objective's curve and the rehearsals are in `run.json` only.
 
     Examples
     --------
@@ -285,12 +291,20 @@ def load(run: str | Path) -> CategoryDiscoverer:
             curve=dict(map(tuple, curves["n_categories"])),
             bounds=tuple(chosen["n_categories_bounds"]),
             method=chosen["n_categories_rule"],
+            interval=None if (between := chosen.get("n_categories_interval")) is None else tuple(between),
         )
     if chosen["lam"] is not None:
         model.lam_ = chosen["lam"]
         model.lam_curve_ = None if curves["lam"] is None else dict(map(tuple, curves["lam"]))
-        model.objective_curve_ = None
+        model.objective_curve_ = model.rehearsal_ = None
     return model
+
+
+def _rehearsal_rows(rehearsal: Rehearsed) -> list[list[float]]:
+    """Temperature, lam, estimated accuracy and number of rehearsals of each setting."""
+    tries = (~np.isnan(rehearsal.scores)).sum(axis=0)
+    rows = zip(rehearsal.settings, rehearsal.estimates, tries, strict=True)
+    return [[each.temperature, each.lam, float(estimate), int(n)] for each, estimate, n in rows]
 
 
 def _plain(value: Any) -> Any:

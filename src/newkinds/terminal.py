@@ -62,7 +62,12 @@ def show_run(console: Console, record: dict[str, Any], *, everything: bool = Fal
     curves = record["curves"]
     if curves["lam"]:
         _show_curve(console, "λ", curves["lam"], chosen["lam"])
+    if rehearsal := curves.get("rehearsal"):
+        _show_rehearsal(console, rehearsal, (chosen["temperature"], chosen["lam"]))
     if curves["n_categories"]:
+        if chosen.get("n_categories_interval"):
+            low, high = chosen["n_categories_interval"]
+            console.print(f"{chosen['n_categories']} categories; from {low} to {high} with a probability of 90 %")
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
     console.print(_category_table(categories, len(categories) if everything else SHOWN_CATEGORIES))
     for warning in record["warnings"]:
@@ -76,6 +81,8 @@ def show_estimate(console: Console, found: "CategoryCount", n_known: int) -> Non
         f"[yellow]{found.n_categories - n_known} new[/yellow] ({found.method}, searched {found.bounds[0]} to "
         f"{found.bounds[1]})"
     )
+    if found.interval is not None:
+        console.print(f"from {found.interval[0]} to {found.interval[1]} with a probability of 90 %")
     _show_curve(console, "categories", list(found.curve.items()), found.n_categories)
     if found.at_bound:
         console.print("[yellow]Warning:[/yellow] the estimate is at the bound of its search; give wider --bounds")
@@ -99,6 +106,24 @@ def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
             f"{score:.3f}",
             f"[yellow]{bar} chosen[/yellow]" if here else f"[dim]{bar}[/dim]",
         )
+    console.print(table)
+
+
+def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[float, float]) -> None:
+    """Accuracy in rehearsals: a row for each temperature, a column for each lam."""
+    lams = sorted({lam for _, lam, *_ in rows})
+    found = {(temperature, lam): estimate for temperature, lam, estimate, _ in rows}
+    table = Table(box=None, padding=(0, 1), show_edge=False)
+    table.add_column("accuracy in rehearsals, %: T \\ λ", justify="right", style="dim")
+    for lam in lams:
+        table.add_column(f"{lam:.3g}", justify="right")
+    for temperature in sorted({temperature for temperature, *_ in rows}):
+        cells = []
+        for lam in lams:
+            here = (temperature, lam)
+            shown = f"{100 * found[here]:.1f}" if here in found else ""
+            cells.append(f"[bold yellow]{shown}[/bold yellow]" if here == chosen else shown)
+        table.add_row(f"{temperature:g}", *cells)
     console.print(table)
 
 

@@ -4,9 +4,17 @@ Features come in as `Samples`, or as an L2-normalised float32 tensor on the devi
 """
 
 from newkinds.engine.checkpoints import checkpointing
-from newkinds.engine.clustering import SEEDINGS, Clustering, Inertia, Seeding, kmeans, seed_centroids
+from newkinds.engine.clustering import (
+    SEEDINGS,
+    Clustering,
+    Inertia,
+    Seeding,
+    category_means,
+    kmeans,
+    seed_centroids,
+)
 from newkinds.engine.evaluation import Run
-from newkinds.engine.partitioner import Geometry, Partitioner
+from newkinds.engine.partitioner import Committee, Geometry, Partitioner
 from newkinds.engine.samples import Samples, normalised
 from newkinds.engine.training import SOLVERS, SolverName, Trained, optimise
 
@@ -14,6 +22,7 @@ __all__ = [
     "SEEDINGS",
     "SOLVERS",
     "Clustering",
+    "Committee",
     "Geometry",
     "Inertia",
     "Partitioner",
@@ -22,6 +31,7 @@ __all__ = [
     "Seeding",
     "SolverName",
     "Trained",
+    "category_means",
     "checkpointing",
     "kmeans",
     "normalised",

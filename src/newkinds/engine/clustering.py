@@ -265,6 +265,17 @@ def category_sums(samples: Samples, columns: Tensor, n_categories: int) -> tuple
     return sums[:, :, :-1], sums[:, :, -1]
 
 
+def category_means(
+    samples: Samples, columns: IntArray, otherwise: npt.NDArray[np.float32]
+) -> npt.NDArray[np.float32]:
+    """Mean feature of each category, given the column of every sample; `otherwise` where a category has none."""
+    own = torch.from_numpy(columns[samples.own]).to(samples.device)
+    sums, counts = category_sums(samples, own[:, None], len(otherwise))
+    means = sums[0] / counts[0, :, None].clamp_min(1)
+    empty = (counts[0] == 0)[:, None].cpu().numpy()
+    return np.where(empty, otherwise, means.cpu().numpy())
+
+
 def _sum_by_index(sums: Tensor, columns: Tensor, features: Tensor) -> None:
     """Add each sample to its row of `sums` for each restart: columns of shape (samples, restarts)."""
     for own in columns.T:

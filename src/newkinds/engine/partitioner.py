@@ -68,6 +68,22 @@ class Partitioner:
             yield rows, log_probabilities(block, scaled, bias)[0].T
 
 
+@dataclass(frozen=True)
+class Committee:
+    """Partitioners of the same categories that decide together: the mean of their probabilities counts."""
+
+    members: tuple[Partitioner, ...]
+
+    def assign(self, features: npt.NDArray[np.floating[Any]] | Tensor) -> IntArray:
+        """Most probable category of each sample, the first of equals."""
+        columns = np.empty(len(features), dtype=np.int64)
+        for votes in zip(*(member._by_blocks(features) for member in self.members), strict=True):
+            rows = votes[0][0]
+            probabilities = torch.stack([log_p.exp() for _, log_p in votes]).sum(0)
+            columns[rows] = probabilities.argmax(dim=1).cpu().numpy()
+        return columns
+
+
 def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tuple[Tensor, Tensor]:
     """Fold the temperature into the weights: logits are then `features @ scaled.T + bias`.
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from newkinds.engine.partitioner import Partitioner, blocks
+from newkinds.engine.partitioner import Committee, Partitioner, blocks
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.runtime import least, n_processes, rank, report_progress, total
@@ -142,7 +142,7 @@ class Samples:
             return everyone
         return total(torch.from_numpy(everyone).to(self.device)).cpu().numpy()
 
-    def assign(self, partitioner: Partitioner, among: npt.NDArray[np.bool_] | None = None) -> IntArray:
+    def assign(self, partitioner: Partitioner | Committee, among: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Most probable category of each sample, or of each of those that the mask `among` marks."""
         found = np.zeros(self.own.stop - self.own.start, dtype=np.int64)
         for rows in _rows(self.own, CHECKED_ROWS):

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -14,13 +14,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from newkinds.engine import Geometry, Partitioner, SolverName, normalised
 from newkinds.errors import InputError
-from newkinds.labels import IntArray
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.calibration import Calibration
 from newkinds.methods.n_categories import RULES, CategoryCount, Rule, search_n_categories
 from newkinds.methods.problem import FLOATS, Problem, as_array, pose
 
 ASSESSED_ROWS = 1 << 12
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
+CALIBRATION_ARRAY = "calibration"
+"""Sharpness, slope and intercept, also saved; models of before version 0.2 have none."""
 LOADED_ONLY = ("category_names_", "source_columns_")
 """What `newkinds.load` adds to a model and a new fit takes away."""
 
@@ -36,6 +39,7 @@ class Outcome:
     columns: IntArray
     n_iter: int
     stopped: str
+    calibration: Calibration = field(default_factory=Calibration)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -64,6 +68,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     weights_ : ndarray of shape (n_categories_, n_features_in_)
         One prototype a category, in the order of `categories_`.
     temperature_ : float
+    calibration_ : Calibration
+        How probabilities and novelty are corrected by what rehearsals showed; without any, not at all.
     n_categories_search_ : CategoryCount or None
         How the number of categories was found, where it was not given.
     n_iter_ : int
@@ -131,16 +137,20 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         rule: Rule
         if not isinstance(wanted, str):
             return problem.check_n_categories(wanted), None
-        if not problem.n_known and wanted == "auto":
+        if problem.n_known < 2 and wanted == "auto":
             rule = "silhouette"
         elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
         elif wanted == "auto":
-            rule = "max-acc-pim"
+            rule = self._auto_rule()
         else:
             rule = cast(Rule, wanted)
         search = search_n_categories(problem, rule, n_init=self._search_restarts(), solver=self._solver())
         return search.n_categories, search
+
+    def _auto_rule(self) -> Rule:
+        """What "auto" means where two categories or more are known."""
+        return "rehearsal"
 
     def _search_restarts(self) -> int:
         return 10 if self.n_init is None else int(self.n_init)
@@ -163,6 +173,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         position[order] = np.arange(n_categories)
         self.weights_ = outcome.partitioner.weights[order]
         self.temperature_ = float(outcome.partitioner.temperature)
+        self.calibration_ = outcome.calibration
         self.categories_ = ids.astype(np.int64)
         self.known_categories_ = problem.known
         self.n_categories_ = n_categories
@@ -177,20 +188,23 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         labels: IntArray = self.fit(X, y, **fit_params).labels_
         return labels
 
-    def predict(self, X: Any) -> IntArray:
-        """Most probable category of each sample; of equals the first in `categories_`."""
-        return self.assess(X).categories
+    def predict(self, X: Any, reject: float | None = None) -> IntArray:
+        """Most probable category of each sample; of equals the first in `categories_`.
+
+        With `reject`, a probability, samples of which the model is less sure than that get -1.
+        """
+        return self.assess(X, reject=reject).categories
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability of each category, columns in the order of `categories_`."""
-        partitioner = self.partitioner_
+        partitioner = self._calibrated
         return np.exp(partitioner.log_probabilities(normalised(self._check_features(X, reset=False))))
 
     def novelty(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability that a sample belongs to a category that had no label."""
         return self.assess(X).novelty
 
-    def assess(self, X: Any, categories: IntArray | None = None) -> Assessment:
+    def assess(self, X: Any, categories: IntArray | None = None, reject: float | None = None) -> Assessment:
         """Category, confidence and novelty of each sample, in memory that does not grow with the categories.
 
         Parameters
@@ -198,8 +212,12 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         X : array-like of shape (samples, features)
         categories : ndarray of shape (samples,), optional
             Categories that are settled already, such as `labels_`; by default the most probable ones.
+        reject : float, optional
+            Samples whose confidence is less get the category -1.
         """
-        partitioner = self.partitioner_
+        if reject is not None and not 0 <= reject <= 1:
+            raise InputError(f"reject is a probability, from 0 to 1; got {reject}")
+        partitioner = self._calibrated
         features = self._check_features(X, reset=False)
         n_known = len(self.known_categories_)
         columns = np.empty(len(features), dtype=np.int64)
@@ -213,13 +231,22 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
                 columns[rows] = log_p.argmax(axis=1)
             p = np.exp(log_p)
             confidence[rows] = np.take_along_axis(p, columns[rows, None], axis=1)[:, 0]
-            novelty[rows] = p[:, n_known:].sum(axis=1)
-        return Assessment(self.categories_[columns], confidence, novelty)
+            novelty[rows] = self.calibration_.novelty(p[:, n_known:].sum(axis=1))
+        found = self.categories_[columns]
+        if reject is not None:
+            found = np.where(confidence < reject, UNLABELLED, found)
+        return Assessment(found, confidence, novelty)
 
     @property
     def partitioner_(self) -> Partitioner:
         check_is_fitted(self)
         return Partitioner(self.weights_, self.temperature_, self._geometry)
+
+    @property
+    def _calibrated(self) -> Partitioner:
+        """The partitioner whose probabilities are to be believed."""
+        partitioner = self.partitioner_
+        return replace(partitioner, temperature=partitioner.temperature * self.calibration_.sharpness)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -227,7 +254,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     def fitted_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The fitted state as arrays; `restore` takes them back."""
         check_is_fitted(self)
-        return {name: np.asarray(getattr(self, f"{name}_")) for name in FITTED_ARRAYS}
+        arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in FITTED_ARRAYS}
+        return arrays | {CALIBRATION_ARRAY: np.array(astuple(self.calibration_))}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
         """Make this estimator fitted by what `fitted_arrays` gave."""
@@ -236,6 +264,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         for name in FITTED_ARRAYS:
             setattr(self, f"{name}_", arrays[name])
         self.temperature_ = float(arrays["temperature"].item())
+        self.calibration_ = Calibration(*np.asarray(arrays.get(CALIBRATION_ARRAY, ())).tolist())
         self.n_categories_, self.n_features_in_ = self.weights_.shape
         self.n_categories_search_ = None
         return self

@@ -8,7 +8,8 @@ The authors' released code departs from their paper in several places. `RECIPES`
 table in `PIM`'s documentation shows them side by side.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -31,8 +32,11 @@ from newkinds.engine import (
 )
 from newkinds.errors import InputError
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.n_categories import SEARCH_TOLERANCE, CategoryCount
+from newkinds.methods.calibration import Calibration, calibrate
+from newkinds.methods.consensus import consensus_start
+from newkinds.methods.n_categories import SEARCH_TOLERANCE, CategoryCount, Rule
 from newkinds.methods.problem import Problem, as_array
+from newkinds.methods.rehearsal import REHEARSED, Rehearsed, Setting, candidates, draw_rehearsals, rehearse
 from newkinds.objective import PARTITION, SELECTION, SELECTION_RELEASED, Objective
 from newkinds.objective import RIM as RIM_OBJECTIVE
 
@@ -43,6 +47,10 @@ TEMPERATURE = 25.0
 """The released code's; the paper does not state one."""
 UNSUPERVISED_LAM = 1.0
 """Where no label can choose: the value with which the paper's search for K trains the same objective."""
+UNREHEARSED = Setting(lam=0.03, temperature=40.0)
+"""Where a single known category leaves nothing to rehearse with: the middle of what rehearsals choose."""
+CONSENSUS_TOLERANCE = 2e-4
+"""Of the trainings whose consensus is only the start of another."""
 START_ITERATIONS = 100
 """Iterations of (semi-supervised) k-means where it is a start."""
 EVALUATIONS: dict[SolverName, int] = {"adam": 1000, "lbfgs": 300}
@@ -77,8 +85,12 @@ class Recipe:
         By what the restarts of semi-supervised k-means are compared, see `newkinds.engine.kmeans`.
     solver : {"adam", "lbfgs"}
         How every training is done, see `newkinds.engine.optimise`.
-    cautious : bool
-        Whether "auto" takes the first lam that is not distinguishably worse than the best, see `PIM`.
+    rule : {"labelled", "rehearsal"}
+        How lam is chosen; by rehearsal the temperature is too, otherwise it is 25.
+    n_categories_rule : {"max-acc-pim", "rehearsal"}
+        How the number of categories is.
+    consensus : int
+        Trainings from different starts whose consensus the last one starts from.
     """
 
     lam_grid: tuple[float, ...]
@@ -92,14 +104,23 @@ class Recipe:
     n_init: int = 10
     inertia: Inertia = "squared"
     solver: SolverName = "adam"
-    cautious: bool = False
+    rule: Literal["labelled", "rehearsal"] = "labelled"
+    n_categories_rule: Rule = "max-acc-pim"
+    consensus: int = 1
 
 
 PAPER_GRID = tuple(np.linspace(0.05, 1.0, 19).tolist())
 RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
 
 RECIPES: dict[str, Recipe] = {
-    "newkinds": Recipe(lam_grid=PAPER_GRID, selection_restarts=3, solver="lbfgs", cautious=True),
+    "newkinds": Recipe(
+        lam_grid=PAPER_GRID,
+        selection_restarts=3,
+        solver="lbfgs",
+        rule="rehearsal",
+        n_categories_rule="rehearsal",
+        consensus=8,
+    ),
     "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++"),
     "release": Recipe(
         lam_grid=RELEASED_GRID,
@@ -150,7 +171,7 @@ class _InfoMax(CategoryDiscoverer):
             return super()._resolve_n_categories(problem)
         return problem.check_n_categories(len(self.init)), None
 
-    def _start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
+    def _start(self, problem: Problem, n_categories: int, n_init: int | None = None) -> npt.NDArray[np.float32]:
         """Prototypes to start from: (categories, features), known ones first."""
         if not isinstance(self.init, str):
             start = np.array(as_array(self.init), dtype=np.float32, order="C")
@@ -170,7 +191,7 @@ class _InfoMax(CategoryDiscoverer):
                 n_categories,
                 labels=part.columns,
                 seeding=self._seeding(),
-                n_init=self._restarts(),
+                n_init=n_init or self._restarts(),
                 max_iter=START_ITERATIONS,
                 tolerance=part.kmeans_tolerance,
                 inertia=self._recipe().inertia,
@@ -197,7 +218,7 @@ class _InfoMax(CategoryDiscoverer):
         )
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
-        """Train the supervised objective and read the categories off."""
+        """Train an objective and read the categories off."""
         trained = self._optimise(problem, [run], "partitioning", self.tol)
         partitioner, curve = trained.partitioners[0], trained.curve(0)
         return Outcome(
@@ -207,6 +228,16 @@ class _InfoMax(CategoryDiscoverer):
             stopped="converged" if trained.converged[0] else "max_iter",
             facts={"lam": run.objective.lam, "objective_curve": curve, **facts},
         )
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """What was chosen, and what it was chosen by."""
+
+    setting: Setting
+    lam_curve: dict[float, float] | None = None
+    rehearsal: Rehearsed | None = None
+    calibration: Calibration = field(default_factory=Calibration)
 
 
 class PIM(_InfoMax):
@@ -227,8 +258,8 @@ class PIM(_InfoMax):
         ======================== ======================= ===================== ==============================
         \\                        newkinds                paper                 release (the authors' code)
         ======================== ======================= ===================== ==============================
-        candidates for lam       19 in [0.05, 1]         19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
-        lam is chosen by         G, H(Y|Z) over all Z    G, H(Y|Z) over all Z  G, H(Y|Z) over unlabelled Z
+        candidates for lam       6 in [0, 1]             19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
+        lam is chosen by         rehearsal               G, H(Y|Z) over all Z  G, H(Y|Z) over unlabelled Z
         G starts from            k-means                 k-means++ seeds       k-means
         trainings of G           independent             independent           each continues the one before,
                                                                                from 0.05 on
@@ -238,19 +269,25 @@ class PIM(_InfoMax):
         restarts compared by     squared distances,      squared distances,    distances, labelled samples at
                                  labelled at own class   labelled at own class their nearest centroid
         solver                   L-BFGS, to convergence  Adam, 1000 epochs     Adam, 1000 epochs
+        temperature              by rehearsal            25 (not stated)       25
+        consensus of             8 trainings             —                     —
+        number of categories     by rehearsal            Max-ACC (PIM)         Max-ACC (PIM; not in the code)
         ======================== ======================= ===================== ==============================
 
         A `lam_grid` of your own is swept cumulatively in the release too, after its 0.05.
-        All three: temperature 25, weight decay 0.01, learning rate 1e-3 (of Adam).
-    lam : float, "auto" or "labelled"
-        Weight of the conditional entropy. "labelled" is the paper's rule: train the unsupervised objective G
-        for each candidate and take the one with the best clustering accuracy on the labelled samples (the
-        first of equals). "auto" is the product's best rule: in our own recipe, today, the first candidate whose
-        accuracy is within one standard error of the best (the curve is often flat, and its peak then chance).
+        All three: weight decay 0.01, learning rate 1e-3 (of Adam). What our own recipe says of G holds for
+        lam="labelled", where its candidates are the paper's.
+    lam : float, "auto", "rehearsal" or "labelled"
+        Weight of the conditional entropy. "rehearsal": hide labels, some categories whole, and take what finds
+        them again best, see `newkinds.methods.rehearsal`. "labelled" is the paper's rule: train the unsupervised
+        objective G for each candidate and take the one with the best clustering accuracy on the labelled samples
+        (the first of equals). "auto" is the recipe's rule.
     lam_grid : sequence of float, optional
-        Candidates for lam; by default the recipe's.
-    temperature : float or "auto"
-        Scale of the logits; "auto" is 25.
+        Candidates for lam; by default the rule's.
+    temperature : float, "auto" or "rehearsal"
+        Scale of the logits; "auto" is by rehearsal where lam is, otherwise 25.
+    consensus : int, optional
+        Trainings from different starts whose consensus the last one starts from; by default the recipe's. 1: none.
     init : {"sskm", "sskm++", "ssrandom"} or array of shape (n_categories, features)
         Start of the training: semi-supervised k-means, its seeds only, or class means and random samples; or
         prototypes, the known categories' first in the order of their ids.
@@ -279,7 +316,9 @@ class PIM(_InfoMax):
     ----------
     lam_ : float
     lam_curve_ : dict of float to float, or None
-        Labelled accuracy of each candidate, where lam was chosen.
+        Labelled accuracy of G for each candidate, where lam was chosen by it.
+    rehearsal_ : Rehearsed or None
+        How every setting did in the rehearsals, where there were any.
     objective_curve_ : ndarray of shape (n_iter_,)
         The objective in each evaluation of the final training.
     labels_, categories_, known_categories_, n_categories_, weights_, temperature_, n_categories_search_, \
@@ -304,9 +343,10 @@ n_iter_, stopped_
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_InfoMax._parameter_constraints,
         "recipe": [StrOptions(set(RECIPES))],
-        "lam": [*_InfoMax._parameter_constraints["lam"], StrOptions({"auto", "labelled"})],
+        "lam": [*_InfoMax._parameter_constraints["lam"], StrOptions({"auto", "rehearsal", "labelled"})],
         "lam_grid": ["array-like", None],
-        "temperature": [*_InfoMax._parameter_constraints["temperature"], StrOptions({"auto"})],
+        "temperature": [*_InfoMax._parameter_constraints["temperature"], StrOptions({"auto", "rehearsal"})],
+        "consensus": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init__(
@@ -317,6 +357,7 @@ n_iter_, stopped_
         lam: float | str = "auto",
         lam_grid: npt.ArrayLike | None = None,
         temperature: float | str = "auto",
+        consensus: int | None = None,
         init: Init | npt.ArrayLike = "sskm",
         n_init: int | None = None,
         seeding: Seeding | None = None,
@@ -332,6 +373,7 @@ n_iter_, stopped_
         self.recipe = recipe
         self.lam = lam
         self.lam_grid = lam_grid
+        self.consensus = consensus
         self.temperature = temperature
         self.init = init
         self.n_init = n_init
@@ -362,22 +404,80 @@ n_iter_, stopped_
     def _recipe(self) -> Recipe:
         return RECIPES[self.recipe]
 
+    def _auto_rule(self) -> Rule:
+        return self._recipe().n_categories_rule
+
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
-        temperature = TEMPERATURE if self.temperature == "auto" else float(self.temperature)
-        start = self._start(problem, n_categories)
-        curve = None
-        if not isinstance(self.lam, str):
-            lam = float(self.lam)
-        elif problem.n_known:
-            curve = self._labelled_curve(problem, n_categories, temperature)
-            cautious = self.lam == "auto" and self._recipe().cautious
-            slack = _standard_error(max(curve.values()), int(problem.labelled.sum())) if cautious else 0.0
-            lam = next(lam for lam, score in curve.items() if score >= max(curve.values()) - slack)
-        elif self.lam == "auto":
-            lam = UNSUPERVISED_LAM
-        else:
-            raise InputError("lam='labelled' scores by the labelled samples, and there are none")
-        return self._partition(problem, Run(start, self._objective.at(lam), temperature), {"lam_curve": curve})
+        settled = self._settle(problem, n_categories)
+        start = self._consensus_start(problem, n_categories, settled.setting)
+        run = Run(start, self._objective.at(settled.setting.lam), settled.setting.temperature)
+        facts = {"lam_curve": settled.lam_curve, "rehearsal": settled.rehearsal}
+        outcome = self._partition(problem, run, facts)
+        share_new = float((outcome.columns[~problem.labelled] >= problem.n_known).mean())
+        return replace(outcome, calibration=settled.calibration.at_share(share_new))
+
+    def _settle(self, problem: Problem, n_categories: int) -> _Settled:
+        """Choose what was left to choose of lam and the temperature."""
+        lam = self._recipe().rule if self.lam == "auto" else self.lam
+        temperature = self.temperature
+        if temperature == "auto":
+            temperature = "rehearsal" if lam == "rehearsal" else TEMPERATURE
+        needed = 2 if "rehearsal" in (lam, temperature) else 1 if lam == "labelled" else 0
+        if problem.n_known < needed:
+            if named := {"rehearsal", "labelled"}.intersection({self.lam, self.temperature}):
+                raise InputError(
+                    f"lam={self.lam!r}, temperature={self.temperature!r}: the rule {named.pop()!r} needs {needed} "
+                    f"known categories or more; there are {problem.n_known}"
+                )
+            otherwise = UNREHEARSED if problem.n_known else Setting(UNSUPERVISED_LAM, TEMPERATURE)
+            lam = otherwise.lam if isinstance(lam, str) else lam
+            temperature = otherwise.temperature if isinstance(temperature, str) else temperature
+        if "rehearsal" in (lam, temperature):
+            return self._rehearse(problem, n_categories, lam, temperature)
+        if lam == "labelled":
+            curve = self._labelled_curve(problem, n_categories, float(temperature))
+            return _Settled(Setting(max(curve, key=lambda lam: curve[lam]), float(temperature)), curve)
+        return _Settled(Setting(float(lam), float(temperature)))
+
+    def _rehearse(
+        self, problem: Problem, n_categories: int, lam: float | str, temperature: float | str
+    ) -> _Settled:
+        lams: Sequence[float] | None = None
+        if not isinstance(lam, str):
+            lams = [float(lam)]
+        elif self.lam_grid is not None:
+            lams = check_lam_grid(self.lam_grid)
+        temperatures = None if isinstance(temperature, str) else [float(temperature)]
+        part = problem.excerpt(n_categories, REHEARSED)
+        rehearsals = draw_rehearsals(part)
+        rehearsed, partitioners = rehearse(
+            part,
+            rehearsals,
+            n_categories,
+            candidates(lams, temperatures),
+            objective=self._objective,
+            weight_decay=self.weight_decay,
+        )
+        calibration = calibrate(part, rehearsals, partitioners)
+        return _Settled(rehearsed.chosen, rehearsal=rehearsed, calibration=calibration)
+
+    def _consensus_start(self, problem: Problem, n_categories: int, setting: Setting) -> npt.NDArray[np.float32]:
+        """The consensus of trainings from different starts, or a single start where that is asked for."""
+        n_runs = self._recipe().consensus if self.consensus is None else int(self.consensus)
+        if n_runs == 1 or not isinstance(self.init, str):
+            return self._start(problem, n_categories)
+        part = problem.excerpt(n_categories, REHEARSED)
+        runs = [
+            Run(
+                self._start(part, n_categories, n_init=1),
+                self._objective.at(setting.lam),
+                setting.temperature,
+            )
+            for _ in range(n_runs)
+        ]
+        trained = self._optimise(part, runs, "consensus", max(self.tol, CONSENSUS_TOLERANCE))
+        best_first = np.argsort([trained.curve(r)[-1] for r in range(n_runs)], kind="stable")
+        return consensus_start(part, [trained.partitioners[r] for r in best_first])
 
     def _labelled_curve(self, problem: Problem, n_categories: int, temperature: float) -> dict[float, float]:
         """Labelled accuracy of the unsupervised objective G for each candidate lam."""
@@ -495,11 +595,6 @@ device, random_state
     """
 
     _geometry: ClassVar[Geometry] = "euclidean"
-
-
-def _standard_error(share: float, n: int) -> float:
-    """Of a share that was found among n."""
-    return float(np.sqrt(share * (1 - share) / n))
 
 
 def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:

@@ -1,4 +1,6 @@
-"""How many categories are there? The searches that need no more than a clustering of everything.
+"""How many categories are there? The published searches, and the door to our own.
+
+Ours, by rehearsal, is in `newkinds.methods.counting`. The published ones need clusterings of everything, no more.
 
 Max-ACC: cluster all samples without labels into K categories, score by the clustering accuracy on the labelled
 ones, and search for the best K by Brent's bounded method. GCD clusters by k-means; the PIM paper by its
@@ -21,11 +23,13 @@ from sklearn.utils import check_array
 
 from newkinds.engine import Run, SolverName, kmeans, optimise
 from newkinds.errors import InputError
+from newkinds.methods.counting import count_categories
 from newkinds.methods.problem import FLOATS, Problem, as_array, pose
+from newkinds.methods.rehearsal import REHEARSED, draw_rehearsals
 from newkinds.objective import SELECTION
 from newkinds.runtime import report_progress
 
-Rule = Literal["max-acc-kmeans", "max-acc-pim", "silhouette"]
+Rule = Literal["rehearsal", "max-acc-kmeans", "max-acc-pim", "silhouette"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 MOST_CATEGORIES = 1000
@@ -46,18 +50,21 @@ class CategoryCount:
     Attributes
     ----------
     n_categories : int
-        The best K that was tried; of equals the smallest.
+        The best K that was tried, of equals the smallest; by rehearsal, what all that were tried speak for.
     curve : dict of int to float
         Score of every K tried, ascending in K.
     bounds : tuple of int
         The least and the most categories that were allowed.
     method : str
+    interval : tuple of int, optional
+        In which the number lies with a probability of 90 %, where the rule says so.
     """
 
     n_categories: int
     curve: dict[int, float]
     bounds: tuple[int, int]
     method: str
+    interval: tuple[int, int] | None = None
 
     @property
     def at_bound(self) -> bool:
@@ -67,7 +74,7 @@ class CategoryCount:
 def estimate_n_categories(
     X: Any,
     y: npt.ArrayLike,
-    method: Rule = "max-acc-pim",
+    method: Rule = "rehearsal",
     bounds: tuple[int, int] | None = None,
     *,
     n_init: int = 10,
@@ -82,8 +89,9 @@ def estimate_n_categories(
     X : array-like of shape (samples, features)
     y : array-like of shape (samples,)
         Integers, -1 = unlabelled.
-    method : {"max-acc-pim", "max-acc-kmeans", "silhouette"}
-        "silhouette" needs no labels; it is what stands in for the others where there are none.
+    method : {"rehearsal", "max-acc-pim", "max-acc-kmeans", "silhouette"}
+        "rehearsal" (see `newkinds.methods.counting`) needs two known categories, the others one; "silhouette"
+        needs no labels.
     bounds : (int, int), optional
         Least and most categories; by default the number of known ones and min(1000, samples // 2).
     n_init : int
@@ -124,6 +132,8 @@ def search_n_categories(
         raise InputError(f"the rule for n_categories must be one of {', '.join(RULES)}; got {method!r}")
     if not problem.n_known and method != "silhouette":
         raise InputError(f"{method} scores by the labelled samples, and there are none")
+    if method == "rehearsal":
+        return _by_rehearsal(problem, bounds)
     seed = int(problem.rng.randint(2**31 - 1))
     n = len(problem.columns)
     if method == "silhouette":
@@ -136,8 +146,7 @@ def search_n_categories(
             curve[k] = _silhouette(part, k, n_init, np.random.RandomState(seed))
             report_progress("estimating the number of categories", k - lower + 1, upper - lower + 1)
     else:
-        most = max(problem.n_known, min(MOST_CATEGORIES, n // 2, problem.most_categories))
-        lower, upper = _check_bounds(problem, *(bounds or (problem.n_known, most)))
+        lower, upper = _check_bounds(problem, *(bounds or _published_bounds(problem)))
         part = problem.excerpt(upper)
 
         def score(k: int) -> float:
@@ -157,6 +166,21 @@ def search_n_categories(
         curve = maximise_over_integers(score, lower, upper)
     best = max(curve, key=lambda k: (curve[k], -k))
     return CategoryCount(best, dict(sorted(curve.items())), (lower, upper), method)
+
+
+def _by_rehearsal(problem: Problem, bounds: tuple[int, int] | None) -> CategoryCount:
+    if problem.n_known < 2:
+        raise InputError("a rehearsal hides a known category, so it needs two; give n_categories, or another rule")
+    lower, upper = _check_bounds(problem, *(bounds or _published_bounds(problem)))
+    part = problem.excerpt(2 * problem.n_known, REHEARSED)
+    found = count_categories(part, draw_rehearsals(part), lower, upper)
+    return CategoryCount(found.n_categories, found.curve, (lower, upper), "rehearsal", found.interval)
+
+
+def _published_bounds(problem: Problem) -> tuple[int, int]:
+    """From the known categories to 1000, if there are so many samples."""
+    most = min(MOST_CATEGORIES, len(problem.columns) // 2, problem.most_categories)
+    return problem.n_known, max(problem.n_known, most)
 
 
 def maximise_over_integers(score: Callable[[int], float], lower: int, upper: int) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Line charts as inline SVG: no script, no outside resource."""
+"""Line charts as inline SVG, and coloured tables: no script, no outside resource."""
 
 from collections.abc import Sequence
 from html import escape
@@ -7,6 +7,34 @@ WIDTH, HEIGHT = 460, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 40
 LEAST_PERCENT = 5.0
 """Least height of an axis in percent, so that small changes look small."""
+
+
+def heat_table(rows: Sequence[Sequence[float]], *, chosen: tuple[float, float]) -> str:
+    """Accuracies over temperature and lam as a table of coloured cells.
+
+    Parameters
+    ----------
+    rows : sequence of (temperature, lam, share, …)
+    chosen : (temperature, lam)
+        The cell that stands out.
+    """
+    shares = {(temperature, lam): share for temperature, lam, share, *_ in rows}
+    low, high = min(shares.values()), max(shares.values())
+    lams = sorted({lam for _, lam in shares})
+    header = "".join(f"<th>{lam:.3g}</th>" for lam in lams)
+    lines = [f'<table class="heat"><tr><th>T \\ λ</th>{header}</tr>']
+    for temperature in sorted({temperature for temperature, _ in shares}):
+        cells = []
+        for lam in lams:
+            share = shares.get((temperature, lam))
+            if share is None:
+                cells.append("<td></td>")
+                continue
+            strength = 1.0 if high == low else (share - low) / (high - low)
+            kind = ' class="chosen"' if (temperature, lam) == chosen else ""
+            cells.append(f'<td{kind} style="--heat:{strength:.2f}">{100 * share:.1f}</td>')
+        lines.append(f"<tr><th>{temperature:g}</th>{''.join(cells)}</tr>")
+    return "".join([*lines, "</table>"])
 
 
 def line_chart(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from newkinds.report.charts import line_chart
+from newkinds.report.charts import heat_table, line_chart
 from newkinds.run_folder import REPORT_FILE, read_predictions, read_run
 
 TYPICAL = 12
@@ -90,6 +90,9 @@ def _summary(record: dict[str, Any]) -> str:
     if chosen["lam"] is not None:
         facts.append((f"{chosen['lam']:.3g}", "λ"))
     facts.append((f"{chosen['temperature']:g}", "temperature"))
+    if chosen.get("n_categories_interval"):
+        low, high = chosen["n_categories_interval"]
+        facts.append((f"{low}–{high}", "categories in all, with a probability of 90 %"))
     if record["score"] is not None:
         shares = [record["score"][part] for part in ("all", "old", "new")]
         shown = " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
@@ -119,10 +122,15 @@ def _charts(record: dict[str, Any]) -> str:
         figures.append(
             (chart, "How λ was chosen: accuracy on the labelled samples of a model trained without labels")
         )
+    if curves.get("rehearsal"):
+        table = heat_table(curves["rehearsal"], chosen=(chosen["temperature"], chosen["lam"]))
+        figures.append((table, "How temperature and λ were chosen: accuracy (%) when known categories are hidden"))
     if curves["n_categories"]:
         score, share = (
             ("silhouette", False)
             if chosen["n_categories_rule"] == "silhouette"
+            else ("hidden categories recovered (%)", True)
+            if chosen["n_categories_rule"] == "rehearsal"
             else ("labelled accuracy (%)", True)
         )
         chart = line_chart(

@@ -1,0 +1,241 @@
+"""How well settings and the number of categories are chosen: published rule, rehearsal, oracle, the final default.
+
+    python benchmarks/selection.py FEATURES [--sets NAME …] [--splits 3] [--parts published oracle default …]
+        [--out RESULTS.jsonl] [--device auto]
+
+FEATURES is a folder of feature sets in the released four-file layout. Split 0 is the set's own. For the
+others as many known classes as the set has are drawn anew, the split being the seed, and half of each one's samples
+are labelled.
+
+published   lam by the labelled accuracy of G, temperature 25, true K
+oracle      the best All accuracy over 6 temperatures × 13 lams from one start, chosen by the truth
+default     `PIM(K)`: lam and temperature by rehearsal, consensus; also how well novelty is told
+unknown     `PIM()`: the number of categories too
+count       every estimator of the number of categories
+interval    the number by rehearsal with its interval (for many splits: --splits 10)
+
+Finished results in --out are not computed again. The tables at the end are over whatever is there.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from newkinds import PIM, estimate_n_categories, read_features
+from newkinds.engine import Run, kmeans, optimise
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.problem import pose
+from newkinds.metrics import accuracy, correct
+from newkinds.objective import PARTITION
+
+TEMPERATURES = (10.0, 15.0, 25.0, 40.0, 60.0, 100.0)
+LAMS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
+BINS = 15
+"""Of the calibration error."""
+Result = dict[str, Any]
+
+
+class Task:
+    """One split of one set."""
+
+    def __init__(self, path: Path, split: int, device: str) -> None:
+        collection = read_features(path)
+        assert collection.truth is not None
+        self.features, truth, labels = collection.features, collection.truth, collection.labels
+        self.name, self.split, self.device = path.name, split, device
+        n_known = len(np.unique(labels[labels != UNLABELLED]))
+        self.n_categories = len(np.unique(truth))
+        if split:
+            generator = np.random.default_rng(split)
+            known = np.sort(generator.choice(self.n_categories, n_known, replace=False))
+            labels = np.full(len(truth), UNLABELLED)
+            for category in known:
+                members = np.flatnonzero(truth == category)
+                labels[generator.choice(members, len(members) // 2, replace=False)] = category
+        self.truth, self.labels = truth, labels
+        self.known = np.unique(labels[labels != UNLABELLED])
+        self.unlabelled = labels == UNLABELLED
+        self.is_new = ~np.isin(truth[self.unlabelled], self.known)
+
+    def score(self, categories: IntArray) -> list[float]:
+        """All, Old and New of the unlabelled samples, in percent."""
+        result = accuracy(self.truth[self.unlabelled], categories[self.unlabelled], self.known)
+        return [100 * result.all, 100 * result.old, 100 * result.new]
+
+    def fit(self, **parameters: Any) -> tuple[PIM, Result]:
+        began = time.perf_counter()
+        model = PIM(**parameters, device=self.device, random_state=0).fit(self.features, self.labels)
+        seconds = time.perf_counter() - began
+        found = {"lam": model.lam_, "temperature": model.temperature_, "seconds": seconds}
+        return model, {"score": self.score(model.labels_), **found}
+
+
+def published(task: Task) -> Result:
+    return task.fit(n_categories=task.n_categories, lam="labelled", temperature=25.0, consensus=1)[1]
+
+
+def oracle(task: Task) -> Result:
+    problem = pose(task.features, task.labels, device=task.device, random_state=0)
+    n_categories = task.n_categories
+    start = kmeans(
+        problem.samples, n_categories, labels=problem.columns, seeding="d2", max_iter=100, rng=problem.rng
+    ).centroids
+    settings = [(temperature, lam) for temperature in TEMPERATURES for lam in LAMS]
+    runs = [Run(start, PARTITION.at(lam), temperature) for temperature, lam in settings]
+    trained = optimise(problem.samples, runs, labels=problem.columns, solver="lbfgs", max_iter=300)
+    scores = [task.score(problem.samples.assign(found)) for found in trained.partitioners]
+    best = int(np.argmax([score[0] for score in scores]))
+    grid = [[*setting, score[0]] for setting, score in zip(settings, scores, strict=True)]
+    return {"score": scores[best], "temperature": settings[best][0], "lam": settings[best][1], "grid": grid}
+
+
+def default(task: Task) -> Result:
+    model, result = task.fit(n_categories=task.n_categories)
+    assessed = model.assess(task.features[task.unlabelled])
+    right = correct(task.truth[task.unlabelled], model.labels_[task.unlabelled])
+    false_positive, true_positive, _ = roc_curve(task.is_new, assessed.novelty)
+    return {
+        **result,
+        "auroc": float(roc_auc_score(task.is_new, assessed.novelty)),
+        "fpr95": float(false_positive[np.searchsorted(true_positive, 0.95)]),
+        "novelty_error": calibration_error(assessed.novelty, task.is_new),
+        "confidence_error": calibration_error(assessed.confidence, right),
+    }
+
+
+def unknown(task: Task) -> Result:
+    model, result = task.fit(n_categories="auto")
+    search = model.n_categories_search_
+    assert search is not None
+    assert search.interval is not None
+    return {**result, "n_categories": search.n_categories, "interval": list(search.interval)}
+
+
+def count(task: Task) -> Result:
+    return {rule: _count(task, rule) for rule in ("max-acc-kmeans", "max-acc-pim")}
+
+
+def interval(task: Task) -> Result:
+    return _count(task, "rehearsal")
+
+
+def _count(task: Task, rule: Any) -> Result:
+    began = time.perf_counter()
+    found = estimate_n_categories(task.features, task.labels, rule, device=task.device, random_state=0)
+    seconds = time.perf_counter() - began
+    return {"n_categories": found.n_categories, "interval": found.interval, "seconds": seconds}
+
+
+def calibration_error(probabilities: npt.NDArray[np.float64], happened: npt.NDArray[np.bool_]) -> float:
+    """Expected calibration error: how far, on average, probabilities are from how often it happened."""
+    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    sums = np.bincount(bins, weights=probabilities - happened, minlength=BINS)
+    return float(np.abs(sums).sum() / len(probabilities))
+
+
+PARTS: dict[str, Callable[[Task], Result]] = {
+    part.__name__: part for part in (published, oracle, default, unknown, count, interval)
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("features", type=Path)
+    parser.add_argument("--sets", nargs="+", default=None)
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=["published", "oracle", "default"])
+    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("--device", default="auto")
+    arguments = parser.parse_args()
+    names = arguments.sets or sorted(path.name for path in arguments.features.iterdir() if path.is_dir())
+    results: dict[tuple[str, int, str], Result] = {}
+    if arguments.out is not None and arguments.out.exists():
+        for line in arguments.out.read_text().splitlines():
+            name, split, part, result = json.loads(line)
+            results[name, split, part] = result
+    for split in range(arguments.splits):
+        for name in names:
+            missing = [part for part in arguments.parts if (name, split, part) not in results]
+            task = Task(arguments.features / name, split, arguments.device) if missing else None
+            for part in missing:
+                assert task is not None
+                result = {**PARTS[part](task), "true": task.n_categories}
+                results[name, split, part] = result
+                shown = {key: value for key, value in result.items() if key != "grid"}
+                print(f"{name} {split} {part}: {_short(shown)}", flush=True)
+                if arguments.out is not None:
+                    with arguments.out.open("a") as file:
+                        file.write(json.dumps([name, split, part, result]) + "\n")
+    report(results)
+
+
+def report(results: dict[tuple[str, int, str], Result]) -> None:
+    """Means over splits of each set, and over sets."""
+    names = sorted({name for name, _, _ in results})
+
+    def column(part: str, value: Callable[[Result], float]) -> list[float]:
+        of_sets = []
+        for name in names:
+            found = [value(result) for (own, _, kind), result in results.items() if (own, kind) == (name, part)]
+            of_sets.append(float(np.mean(found)) if found else float("nan"))
+        return [*of_sets, float(np.mean(of_sets))]
+
+    def error(result: Result) -> float:
+        return 100.0 * float(abs(result["n_categories"] / result["true"] - 1))
+
+    def covered(result: Result) -> float:
+        return 100.0 * bool(result["interval"][0] <= result["true"] <= result["interval"][1])
+
+    def on_grid(key: tuple[str, int, str]) -> float:
+        """All accuracy, one start, of the setting that rehearsal chose."""
+        chosen = results[key]["temperature"], results[key]["lam"]
+        grid = results[key[0], key[1], "oracle"]["grid"]
+        return next((score for *setting, score in grid if tuple(setting) == chosen), float("nan"))
+
+    for name, split, part in list(results):
+        if part == "default" and (name, split, "oracle") in results:
+            results[name, split, "rehearsed"] = {"score": [on_grid((name, split, part))]}
+    rows = {
+        "All, published rule": column("published", lambda r: r["score"][0]),
+        "All, rehearsed setting, one start": column("rehearsed", lambda r: r["score"][0]),
+        "All, default": column("default", lambda r: r["score"][0]),
+        "Old, default": column("default", lambda r: r["score"][1]),
+        "New, default": column("default", lambda r: r["score"][2]),
+        "All, oracle": column("oracle", lambda r: r["score"][0]),
+        "All, K unknown": column("unknown", lambda r: r["score"][0]),
+        "seconds, default": column("default", lambda r: r["seconds"]),
+        "seconds, K unknown": column("unknown", lambda r: r["seconds"]),
+        "K error %, rehearsal": column("interval", error),
+        "K error %, Max-ACC k-means": column("count", lambda r: error({**r["max-acc-kmeans"], "true": r["true"]})),
+        "K error %, Max-ACC PIM": column("count", lambda r: error({**r["max-acc-pim"], "true": r["true"]})),
+        "coverage of the 90 % interval": column("interval", covered),
+        "novelty AUROC": column("default", lambda r: r["auroc"]),
+        "novelty FPR95": column("default", lambda r: r["fpr95"]),
+        "novelty calibration error": column("default", lambda r: r["novelty_error"]),
+        "confidence calibration error": column("default", lambda r: r["confidence_error"]),
+    }
+    print("\n" + " " * 34 + " ".join(f"{name[:14]:>14}" for name in [*names, "mean"]))
+    for title, values in rows.items():
+        if not np.isnan(values).all():
+            print(
+                f"{title:34s}" + " ".join(f"{value:14.3f}" if value < 1 else f"{value:14.1f}" for value in values)
+            )
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {key: _short(each) for key, each in value.items()}
+    return [_short(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+if __name__ == "__main__":
+    main()
