@@ -10,6 +10,7 @@ each λ goes on training the weights that the previous one ended with.
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,13 @@ def main() -> None:
             began = time.perf_counter()
             scores, lams = [], []
             for seed in range(arguments.seeds):
-                model = PIM(n_categories, recipe=recipe, device=arguments.device, random_state=seed)
+                settings: dict[str, Any] = {
+                    "lam": "labelled",
+                    "temperature": 25.0,
+                    "consensus": 1,
+                    "random_state": seed,
+                }
+                model = PIM(n_categories, recipe=recipe, device=arguments.device, **settings)
                 model.fit(collection.features, collection.labels)
                 result = accuracy(collection.truth[unlabelled], model.labels_[unlabelled], collection.known)
                 scores.append([100 * result.all, 100 * result.old, 100 * result.new])

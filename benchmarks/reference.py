@@ -66,17 +66,16 @@ def compare_methods(
     assert collection.truth is not None
     n_categories = len(np.unique(collection.truth))
     common: dict[str, Any] = {"n_categories": n_categories, "seeding": "d2", "n_init": 10, "device": device}
+    fixed_settings: dict[str, Any] = {"temperature": 25.0, "solver": "adam", "max_iter": 1000, "consensus": 1}
     fixed = reference.get("fixed_lam")
     print(f"\n{name}: {collection}, K = {n_categories}")
     estimators: dict[str, CategoryDiscoverer] = {
         "k-means": KMeans(**common),
         "ssKM": SemiSupervisedKMeans(**common),
-        "PIM": PIM(
-            **common, lam="labelled", lam_grid=RELEASED_GRID, temperature=25.0, solver="adam", max_iter=1000
-        ),
+        "PIM": PIM(**common, **fixed_settings, lam="labelled", lam_grid=RELEASED_GRID),
     }
     if fixed is not None:
-        estimators[f"PIM, λ {fixed:g}"] = PIM(**common, lam=fixed, temperature=25.0, solver="adam", max_iter=1000)
+        estimators[f"PIM, λ {fixed:g}"] = PIM(**common, **fixed_settings, lam=fixed)
         reference[f"PIM, λ {fixed:g}"] = [reference["curve"][LAMS.index(fixed)]]
     for method, estimator in estimators.items():
         began = time.perf_counter()

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -118,8 +119,11 @@ def fit_memory_map(
         labels = np.where((truth < n_categories // 2) & (rng.random(n) < 0.5), truth, -1)
         features = np.load(path, mmap_mode="r")
         print(f"{n:,} × {width} float16 ({path.stat().st_size / 2**30:.2f} GiB), K {n_categories}", flush=True)
-        settings = {"lam_grid": np.linspace(0.05, 1, candidates)} if candidates else {"lam": 0.1}
-        model = PIM(n_categories, max_iter=evaluations, tol=0, device="cpu", random_state=0, **settings)
+        settings: dict[str, Any] = {"lam": 0.1}
+        if candidates:
+            settings = {"lam": "labelled", "lam_grid": np.linspace(0.05, 1, candidates)}
+        settings |= {"consensus": 1, "max_iter": evaluations, "tol": 0, "random_state": 0}
+        model = PIM(n_categories, device="cpu", **settings)
         stages: dict[str, float] = {}
         began = time.perf_counter()
 

@@ -245,7 +245,8 @@ def test_markup_in_names_and_texts_is_shown_as_text(tmp_path):
 
 def test_the_number_of_categories_and_lam_are_chosen_and_shown(collection, tmp_path):
     out = tmp_path / "run"
-    succeed("discover", collection, "--out", out, "--n-categories", "max-acc-kmeans", "--max-iter", 20, "-q")
+    settings = ("--n-categories", "max-acc-kmeans", "--lam", "labelled", "--max-iter", 20, "-q")
+    succeed("discover", collection, "--out", out, *settings)
     record = json.loads((out / "run.json").read_text())
     assert record["chosen"]["n_categories_rule"] == "max-acc-kmeans"
     assert record["chosen"]["n_categories"] in [k for k, _ in record["curves"]["n_categories"]]
@@ -253,10 +254,43 @@ def test_the_number_of_categories_and_lam_are_chosen_and_shown(collection, tmp_p
     assert succeed("show", out).count("chosen") == 2
 
 
+def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_path):
+    out = tmp_path / "run"
+    succeed("discover", collection, "--out", out, "-q")
+    record = json.loads((out / "run.json").read_text())
+    chosen, low_high = record["chosen"], record["chosen"]["n_categories_interval"]
+    assert chosen["n_categories_rule"] == "rehearsal"
+    assert low_high[0] <= chosen["n_categories"] <= low_high[1]
+    tried = [[temperature, lam] for temperature, lam, _, tries in record["curves"]["rehearsal"] if tries == 4]
+    assert [chosen["temperature"], chosen["lam"]] in tried
+    shown = succeed("show", out)
+    assert f"from {low_high[0]} to {low_high[1]} with a probability of 90 %" in shown
+    assert "accuracy in rehearsals" in shown
+    page = (out / "report.html").read_text("utf-8")
+    assert page.count('class="chosen" style="--heat') == 1
+
+
+def test_unsure_samples_are_left_open(collection, tmp_path):
+    out = tmp_path / "run"
+    succeed("discover", collection, "--out", out, "--n-categories", 3, "--lam", 0.3, "-q")
+    rows = rows_of(succeed("predict", out, collection))
+    middle = sorted(float(row["confidence"]) for row in rows)[len(rows) // 2]
+    open_rows = rows_of(succeed("predict", out, collection, "--reject", middle))
+    for row, rejected in zip(rows, open_rows, strict=True):
+        if float(row["confidence"]) < middle:
+            assert (rejected["category"], rejected["kind"], rejected["name"]) == ("-1", "open", "")
+        elif float(row["confidence"]) > middle:
+            assert rejected == row
+    refused = invoke("predict", out, collection, "--reject", 2)
+    assert refused.exit_code == 2
+    assert "reject is a probability" in refused.stderr
+
+
 def test_a_lam_at_the_edge_of_its_range_is_warned_of(collection, tmp_path):
     out = tmp_path / "run"
     # With clusters this clear every lam scores the same, and the first of equals is the lowest.
-    succeed("discover", collection, "--out", out, "--n-categories", 3, "--max-iter", 20, "-q")
+    settings = ("--n-categories", 3, "--lam", "labelled", "--max-iter", 20, "-q")
+    succeed("discover", collection, "--out", out, *settings)
     assert re.search(r"Warning:.*λ.*edge", succeed("show", out))
     assert "edge" in (out / "report.html").read_text("utf-8")
 
@@ -384,7 +418,7 @@ def test_options_that_cannot_be_used_end_with_one_line_and_nothing_written(colle
         ("--method", "magic", ["pim", "rim", "tim", "sskm", "kmeans"]),
         ("--recipe", "soup", ["newkinds", "paper", "release"]),
         ("--seed", "x", ["--seed"]),
-        ("--temperature", "hot", ["--temperature"]),
+        ("--consensus", "all", ["--consensus"]),
     ],
 )
 def test_a_choice_that_is_not_offered_ends_with_those_that_are(collection, tmp_path, option, value, choices):
@@ -653,7 +687,7 @@ def test_estimate_as_json(collection):
 
 
 def test_estimate_by_pim_tries_the_one_number_that_the_bounds_allow(collection):
-    found = json.loads(succeed("estimate", collection, "--bounds", 3, 3, "--json"))
+    found = json.loads(succeed("estimate", collection, "--method", "max-acc-pim", "--bounds", 3, 3, "--json"))
     assert (found["method"], found["n_categories"], found["curve"]) == ("max-acc-pim", 3, {"3": 1.0})
 
 

@@ -28,7 +28,7 @@ def small(labels: np.ndarray | None = None, **extra: object) -> FeatureSet:
 
 @pytest.fixture(scope="module")
 def found() -> Discovery:
-    return discover(small(), PIM(10, lam_grid=[0.1, 0.3], max_iter=60, random_state=0))
+    return discover(small(), PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=60, random_state=0))
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +178,7 @@ def test_names_texts_and_estimated_number(tmp_path: Path) -> None:
 
 
 def test_the_report_stands_alone(tmp_path: Path) -> None:
-    found = discover(digits(), PIM(10, lam_grid=[0.1, 0.3], max_iter=5, random_state=0))
+    found = discover(digits(), PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=5, random_state=0))
     save_run(found, tmp_path, "digits")
     page = write_report(tmp_path).read_text("utf-8")
     assert page.count("data:image/png;base64,") == sum(min(12, c["size"]) for c in read_run(tmp_path)["categories"])

@@ -83,7 +83,8 @@ def show_estimate(console: Console, found: "CategoryCount", n_known: int) -> Non
     )
     if found.interval is not None:
         console.print(f"from {found.interval[0]} to {found.interval[1]} with a probability of 90 %")
-    _show_curve(console, "categories", list(found.curve.items()), found.n_categories)
+    if found.curve:
+        _show_curve(console, "categories", list(found.curve.items()), found.n_categories)
     if found.at_bound:
         console.print("[yellow]Warning:[/yellow] the estimate is at the bound of its search; give wider --bounds")
 

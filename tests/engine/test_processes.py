@@ -167,7 +167,7 @@ def test_three_processes_find_what_one_finds_up_to_rounding(of_one: Arrays, tmp_
 
 # The command line.
 
-SETTINGS = ["--n-categories", "8", "--lam", "0.3", "--quiet", "--device", "cpu", "--force"]
+SETTINGS = ["--n-categories", "8", "--lam", "0.3", "--consensus", "1", "--quiet", "--device", "cpu", "--force"]
 
 
 @pytest.fixture(scope="module")

@@ -58,8 +58,10 @@ def test_the_curve_does_not_depend_on_the_bounds() -> None:
 def test_auto_uses_the_estimate() -> None:
     X, y = blobs(5, known=3)
     model = PIM(lam=0.3, max_iter=30, random_state=0).fit(X, y)
-    assert model.n_categories_search_.method == "max-acc-pim"
+    assert model.n_categories_search_.method == "rehearsal"
     assert model.n_categories_ == model.n_categories_search_.n_categories
+    model = PIM.paper(lam=0.3, max_iter=30, random_state=0).fit(X, y)
+    assert model.n_categories_search_.method == "max-acc-pim"
     model = KMeans("max-acc-kmeans", random_state=0).fit(X, y)
     assert model.n_categories_search_.method == "max-acc-kmeans"
 
@@ -106,7 +108,7 @@ def test_a_result_at_the_bound_says_so() -> None:
         ({"bounds": (7, 8.5)}, "bounds must be two integers"),
         ({"n_init": 0}, "n_init must be at least 1; got 0"),
         ({"bounds": (6, 700)}, "more than 6 known categories"),
-        ({"method": "guess"}, "must be one of max-acc-kmeans, max-acc-pim, silhouette; got 'guess'"),
+        ({"method": "guess"}, "must be one of rehearsal, max-acc-kmeans, max-acc-pim, silhouette; got 'guess'"),
     ],
 )
 def test_unfit_arguments_are_named(arguments: dict[str, object], message: str) -> None:

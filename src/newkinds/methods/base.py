@@ -23,7 +23,7 @@ ASSESSED_ROWS = 1 << 12
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
 CALIBRATION_ARRAY = "calibration"
-"""Sharpness, slope and intercept, also saved; models of before version 0.2 have none."""
+"""The numbers of a `Calibration`, also saved; models of before there were any have none."""
 LOADED_ONLY = ("category_names_", "source_columns_")
 """What `newkinds.load` adds to a model and a new fit takes away."""
 
@@ -137,7 +137,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         rule: Rule
         if not isinstance(wanted, str):
             return problem.check_n_categories(wanted), None
-        if problem.n_known < 2 and wanted == "auto":
+        if wanted == "auto" and problem.n_known < (2 if self._auto_rule() == "rehearsal" else 1):
             rule = "silhouette"
         elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
@@ -149,7 +149,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         return search.n_categories, search
 
     def _auto_rule(self) -> Rule:
-        """What "auto" means where two categories or more are known."""
+        """What "auto" means where enough categories are known for it."""
         return "rehearsal"
 
     def _search_restarts(self) -> int:

@@ -14,6 +14,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, logsumexp
 
 from newkinds.engine import Partitioner
+from newkinds.labels import IntArray
 from newkinds.methods.problem import Problem
 from newkinds.methods.rehearsal import FloatArray, Rehearsal
 from newkinds.metrics import match_categories
@@ -38,7 +39,7 @@ class Calibration:
     slope, intercept : float
         The log-odds of being new are `slope` times those the probabilities give, plus `intercept`.
     share_new : float
-        Share of new samples that this holds for.
+        Share of new samples that this holds for; NaN where nothing was learnt of novelty.
     """
 
     sharpness: float = 1.0
@@ -48,7 +49,7 @@ class Calibration:
 
     def at_share(self, share_new: float) -> "Calibration":
         """The same where another share of the samples is new."""
-        if self == Calibration():
+        if self == Calibration() or np.isnan(self.share_new):
             return self
         before, now = (np.clip(share, LEAST_SHARE, 1 - LEAST_SHARE) for share in (self.share_new, share_new))
         return replace(self, intercept=float(self.intercept + logit(now) - logit(before)), share_new=share_new)
@@ -69,8 +70,7 @@ def calibrate(
         some = _spread(np.flatnonzero(rehearsal.hidden), CALIBRATED)
         truth = rehearsal.truth[np.searchsorted(np.flatnonzero(rehearsal.hidden), some)]
         log_p = partitioner.log_probabilities(problem.samples.take(some).cpu().numpy())
-        column_of = {category: column for column, category in match_categories(truth, log_p.argmax(1)).items()}
-        columns = np.array([column_of.get(int(category), -1) for category in truth])
+        columns = _own_columns(truth, log_p.argmax(1), rehearsal.n_kept)
         matched_logs.append(log_p[columns >= 0])
         matched_columns.append(columns[columns >= 0])
         logs.append(log_p)
@@ -78,8 +78,18 @@ def calibrate(
         n_kept.append(rehearsal.n_kept)
     sharpness = _fit_sharpness(matched_logs, matched_columns)
     odds = [_log_odds_of_new(log_p, kept, sharpness) for log_p, kept in zip(logs, n_kept, strict=True)]
-    slope, intercept = _fit_odds(np.concatenate(odds), np.concatenate(is_new))
-    return Calibration(sharpness, slope, intercept, float(np.mean(np.concatenate(is_new))))
+    new = np.concatenate(is_new)
+    if new.all() or not new.any():
+        return Calibration(sharpness, share_new=float("nan"))
+    return Calibration(sharpness, *_fit_odds(np.concatenate(odds), new), share_new=float(new.mean()))
+
+
+def _own_columns(truth: IntArray, predicted: IntArray, n_kept: int) -> IntArray:
+    """The column of each sample's category: a kept one's is its own, a hidden one's the best match; -1 if none."""
+    free = (truth >= n_kept) & (predicted >= n_kept)
+    column_of = {category: column for column, category in match_categories(truth[free], predicted[free]).items()}
+    column_of |= {category: category for category in range(n_kept)}
+    return np.array([column_of.get(int(category), -1) for category in truth])
 
 
 def _fit_sharpness(logs: Sequence[FloatArray], columns: Sequence[npt.NDArray[np.int64]]) -> float:
@@ -104,8 +114,6 @@ def _log_odds_of_new(log_p: FloatArray, n_kept: int, sharpness: float) -> FloatA
 
 def _fit_odds(odds: FloatArray, is_new: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """Logistic regression on one variable: slope (not negative) and intercept."""
-    if is_new.all() or not is_new.any():
-        return 1.0, 0.0
     signs = np.where(is_new, 1.0, -1.0)
 
     def loss(parameters: FloatArray) -> float:

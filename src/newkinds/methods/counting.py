@@ -37,8 +37,6 @@ from newkinds.runtime import report_progress
 SEARCH_LAM, SEARCH_TEMPERATURE = 0.03, 40.0
 """With which numbers of categories are compared. At a large lam superfluous categories die out, and every number
 looks the same."""
-EVALUATIONS, TOLERANCE = 100, 1e-3
-"""Of L-BFGS: all numbers are tried with the same setting, which converges well."""
 RATIO = 1.2
 """Between neighbouring numbers that are tried."""
 REACH = 2
@@ -120,6 +118,7 @@ class _Search:
         self.problem, self.rehearsals, self.weight_decay = problem, rehearsals, weight_decay
         self.shown: dict[int, list[_Shown]] = {}
         self.in_known: dict[int, float] = {}  # share of the unlabelled samples, in the real problem
+        self.ratio = np.inf  # of unlabelled to labelled samples in known categories
 
     def unlike_those_tried(self, numbers: Iterable[int]) -> list[int]:
         """Numbers that are not almost the same as one tried already, ascending."""
@@ -133,6 +132,8 @@ class _Search:
         for i, k in enumerate(numbers):
             self._visit(k)
             report_progress("estimating the number of categories", i + 1, len(numbers))
+        seen = [shown.sighting for at_number in self.shown.values() for shown in at_number]
+        self.ratio = unlabelled_ratio(seen)
 
     def _visit(self, n_categories: int) -> None:
         problem = self.problem
@@ -146,14 +147,7 @@ class _Search:
             for labels in (*(rehearsal.labels for rehearsal in self.rehearsals), problem.columns)
         ]
         stage = f"trying {n_categories} categories"
-        *rehearsed, real = train(
-            problem,
-            runs,
-            weight_decay=self.weight_decay,
-            max_iter=EVALUATIONS,
-            tolerance=TOLERANCE,
-            stage=stage,
-        )
+        *rehearsed, real = train(problem, runs, weight_decay=self.weight_decay, stage=stage)
         self.shown[n_categories] = [
             _Shown.of(rehearsal, problem.samples.assign(partitioner), ~problem.labelled)
             for rehearsal, partitioner in zip(self.rehearsals, rehearsed, strict=True)
@@ -169,10 +163,9 @@ class _Search:
         With a generator the categories are drawn again.
         """
         numbers = np.array(sorted(self.shown))
-        ratio = self.ratio()
         kept, hidden = zip(*(self._categories(i, generator) for i in range(len(self.rehearsals))), strict=True)
 
-        def share(name: str, categories: Sequence[IntArray]) -> FloatArray:
+        def share(name: str, categories: Sequence[IntArray], otherwise: float) -> FloatArray:
             """Of all samples of some categories, those that stayed or strayed, at each number."""
             counts = np.array(
                 [
@@ -183,20 +176,18 @@ class _Search:
                     for k in numbers
                 ]
             )
-            return np.asarray(counts[:, 1] / np.maximum(counts[:, 0], 1))
+            return np.where(counts[:, 0] > 0, counts[:, 1] / np.maximum(counts[:, 0], 1), otherwise)
 
         recovered = [
-            np.mean([shown.recovered(ratio)[own].mean() for shown, own in zip(self.shown[k], hidden, strict=True)])
+            np.mean(
+                [shown.recovered(self.ratio)[own].mean() for shown, own in zip(self.shown[k], hidden, strict=True)]
+            )
             for k in numbers
         ]
         peak = _peak(numbers, np.array(recovered))
         in_known = np.array([self.in_known[k] for k in numbers])
-        sizes = self._by_size(numbers, share("stayed", kept), share("strayed", hidden), in_known)
+        sizes = self._by_size(numbers, share("stayed", kept, 1.0), share("strayed", hidden, 0.0), in_known)
         return peak, float(np.exp(np.interp(np.log(at or peak), np.log(numbers), np.log(sizes))))
-
-    def ratio(self) -> float:
-        """Unlabelled samples of known categories for each labelled one."""
-        return unlabelled_ratio([shown.sighting for at_number in self.shown.values() for shown in at_number])
 
     def _categories(self, rehearsal: int, generator: np.random.Generator | None) -> tuple[IntArray, IntArray]:
         """The kept and the hidden categories of a rehearsal, or as many drawn from them with replacement."""
@@ -248,9 +239,8 @@ class _Search:
         variance = feedback**2 * variance + weight * (1 - weight) * np.log(peak / size) ** 2
         margin = np.exp(NORMAL_90 * np.sqrt(variance))
         interval = np.clip([np.floor(number / margin), np.ceil(number * margin)], lower, upper).astype(int).tolist()
-        ratio = self.ratio()
         curve = {
-            k: float(np.mean([shown.recovered(ratio).mean() for shown in self.shown[k]]))
+            k: float(np.mean([shown.recovered(self.ratio).mean() for shown in self.shown[k]]))
             for k in sorted(self.shown)
         }
         return Count(round(min(max(number, lower), upper)), (interval[0], interval[1]), curve, peak, size)

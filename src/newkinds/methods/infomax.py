@@ -249,16 +249,16 @@ class PIM(_InfoMax):
 
     Parameters
     ----------
-    n_categories : int, "auto", "max-acc-pim", "max-acc-kmeans" or "silhouette"
-        Known and new together. "auto" is the product's best rule (today "max-acc-pim", the paper's; without labels,
-        which that needs, "silhouette"). See `estimate_n_categories`.
+    n_categories : int, "auto", "rehearsal", "max-acc-pim", "max-acc-kmeans" or "silhouette"
+        Known and new together. "auto" is the recipe's rule (with fewer than two known categories "silhouette"). See
+        `estimate_n_categories`.
     recipe : {"newkinds", "paper", "release"}
         Whose settings to use where a parameter below is left at "auto" or None:
 
         ======================== ======================= ===================== ==============================
         \\                        newkinds                paper                 release (the authors' code)
         ======================== ======================= ===================== ==============================
-        candidates for lam       6 in [0, 1]             19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
+        candidates for lam       5 in [0.01, 1]          19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
         lam is chosen by         rehearsal               G, H(Y|Z) over all Z  G, H(Y|Z) over unlabelled Z
         G starts from            k-means                 k-means++ seeds       k-means
         trainings of G           independent             independent           each continues the one before,
@@ -293,7 +293,7 @@ class PIM(_InfoMax):
         prototypes, the known categories' first in the order of their ids.
     n_init : int, optional
         Restarts of semi-supervised k-means, by default the recipe's; G's k-means has as many, but at most 3 (in the
-        release 10).
+        release 10). The starts of a consensus have one each.
     seeding : {"greedy", "d2", "random"}, optional
         How k-means draws its first centroids; by default the recipe's.
     solver : {"lbfgs", "adam"}, optional
@@ -408,12 +408,15 @@ n_iter_, stopped_
         return self._recipe().n_categories_rule
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
-        settled = self._settle(problem, n_categories)
+        # A generator of its own: however the setting is chosen, the start is the same.
+        chooser = replace(problem, rng=np.random.RandomState(problem.rng.randint(2**31 - 1)))
+        settled = self._settle(chooser, n_categories)
         start = self._consensus_start(problem, n_categories, settled.setting)
         run = Run(start, self._objective.at(settled.setting.lam), settled.setting.temperature)
         facts = {"lam_curve": settled.lam_curve, "rehearsal": settled.rehearsal}
         outcome = self._partition(problem, run, facts)
-        share_new = float((outcome.columns[~problem.labelled] >= problem.n_known).mean())
+        unlabelled = outcome.columns[~problem.labelled]
+        share_new = float((unlabelled >= problem.n_known).mean()) if unlabelled.size else 0.0
         return replace(outcome, calibration=settled.calibration.at_share(share_new))
 
     def _settle(self, problem: Problem, n_categories: int) -> _Settled:
@@ -422,12 +425,14 @@ n_iter_, stopped_
         temperature = self.temperature
         if temperature == "auto":
             temperature = "rehearsal" if lam == "rehearsal" else TEMPERATURE
-        needed = 2 if "rehearsal" in (lam, temperature) else 1 if lam == "labelled" else 0
-        if problem.n_known < needed:
-            if named := {"rehearsal", "labelled"}.intersection({self.lam, self.temperature}):
+        if (lam, temperature) == ("labelled", "rehearsal"):
+            raise InputError("lam='labelled' is chosen at a given temperature: give one, or lam='rehearsal'")
+        rule, needed = ("rehearsal", 2) if "rehearsal" in (lam, temperature) else ("labelled", 1)
+        if problem.n_known < needed and rule in (lam, temperature):
+            if rule in (self.lam, self.temperature):
                 raise InputError(
-                    f"lam={self.lam!r}, temperature={self.temperature!r}: the rule {named.pop()!r} needs {needed} "
-                    f"known categories or more; there are {problem.n_known}"
+                    f"lam={self.lam!r}, temperature={self.temperature!r}: the rule {rule!r} needs {needed} or more "
+                    f"known categories, and there are {problem.n_known}"
                 )
             otherwise = UNREHEARSED if problem.n_known else Setting(UNSUPERVISED_LAM, TEMPERATURE)
             lam = otherwise.lam if isinstance(lam, str) else lam

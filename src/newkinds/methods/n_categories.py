@@ -172,6 +172,8 @@ def _by_rehearsal(problem: Problem, bounds: tuple[int, int] | None) -> CategoryC
     if problem.n_known < 2:
         raise InputError("a rehearsal hides a known category, so it needs two; give n_categories, or another rule")
     lower, upper = _check_bounds(problem, *(bounds or _published_bounds(problem)))
+    if lower == upper:  # nothing to look for; everything may be labelled
+        return CategoryCount(lower, {}, (lower, upper), "rehearsal", (lower, upper))
     part = problem.excerpt(2 * problem.n_known, REHEARSED)
     found = count_categories(part, draw_rehearsals(part), lower, upper)
     return CategoryCount(found.n_categories, found.curve, (lower, upper), "rehearsal", found.interval)

@@ -71,15 +71,15 @@ class Problem:
         predicted = self.samples.assign(found, labelled) if isinstance(found, Partitioner) else found[labelled]
         return clustering_accuracy(self.columns[labelled], predicted)
 
-    def excerpt(self, n_categories: int, most: int = EXCERPT) -> "Problem":
+    def excerpt(self, n_categories: int, most: int | None = None) -> "Problem":
         """The same problem, of no more samples than are needed to find a start or to compare numbers of categories.
 
-        Small collections as they are; of large ones `most` samples drawn at random (fewer if they take more than
-        `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each category). At least half of them are
-        unlabelled, if there are so many, and of every known category there is a labelled one.
+        Small collections as they are; of large ones `most` samples, by default `EXCERPT`, drawn at random (fewer if
+        they take more than `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each category). At least
+        half of them are unlabelled, if there are so many, and of every known category there is a labelled one.
         """
         n = len(self.columns)
-        most = max(min(most, EXCERPT_BYTES // (4 * self.samples.width)), EXCERPT_CATEGORY * n_categories)
+        most = max(min(most or EXCERPT, EXCERPT_BYTES // (4 * self.samples.width)), EXCERPT_CATEGORY * n_categories)
         if n <= most:
             return self
         generator = np.random.default_rng(self.rng.randint(2**31 - 1))

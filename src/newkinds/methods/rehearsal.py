@@ -188,7 +188,7 @@ class Setting:
 
 
 def candidates(lams: Sequence[float] | None = None, temperatures: Sequence[float] | None = None) -> list[Setting]:
-    """All pairs of lams and temperatures; where either is not given, those pairs of our own that are sensible."""
+    """All pairs of lams and temperatures; where neither is given, those pairs of our own that are sensible."""
     pairs = itertools.product(temperatures or TEMPERATURES, lams or LAMS)
     least, most = PRODUCTS if lams is None and temperatures is None else (0.0, np.inf)
     return [Setting(lam, temperature) for temperature, lam in pairs if least <= lam * temperature <= most]
@@ -271,24 +271,16 @@ def semi_supervised_start(
     ).centroids
 
 
-def train(
-    problem: Problem,
-    runs: list[Run],
-    *,
-    weight_decay: float,
-    max_iter: int = EVALUATIONS,
-    tolerance: float = TOLERANCE,
-    stage: str,
-) -> tuple[Partitioner, ...]:
+def train(problem: Problem, runs: list[Run], *, weight_decay: float, stage: str) -> tuple[Partitioner, ...]:
     """Train runs that only serve a comparison."""
     return optimise(
         problem.samples,
         runs,
         labels=problem.columns,
         solver="lbfgs",
-        max_iter=max_iter,
+        max_iter=EVALUATIONS,
         weight_decay=weight_decay,
-        tolerance=tolerance,
+        tolerance=TOLERANCE,
         stage=stage,
     ).partitioners
 

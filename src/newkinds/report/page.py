@@ -40,6 +40,9 @@ figcaption { color: var(--dim); font-size: .85rem; } svg { width: 100%; height: 
 table { border-collapse: collapse; width: 100%; } td, th { padding: .2rem .6rem .2rem 0; text-align: left; }
 th { color: var(--dim); font-weight: 500; font-size: .85rem; }
 td.number, th.number { text-align: right; width: 6rem; }
+.heat td, .heat th { text-align: center; padding: .35rem .3rem; }
+.heat td[style] { background: color-mix(in srgb, var(--known) calc(var(--heat) * 70%), var(--card)); }
+.heat td.chosen { outline: 3px solid var(--new); outline-offset: -3px; font-weight: 600; }
 td.bar { width: 45%; } td.bar i { display: block; height: .8rem; border-radius: 3px; min-width: 2px; }
 .known i { background: var(--known); } .new i { background: var(--new); }
 .tag { font-size: .75rem; border-radius: 4px; padding: .05rem .4rem; color: var(--paper); }
