@@ -75,8 +75,8 @@ class Problem:
         """The same problem, of no more samples than are needed to find a start or to compare numbers of categories.
 
         Small collections as they are; of large ones `most` samples, by default `EXCERPT`, drawn at random (fewer if
-        they take more than `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each category). At least
-        half of them are unlabelled, if there are so many, and of every known category there is a labelled one.
+        they take more than `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each category). At
+        least half of them are unlabelled, if there are so many; of every known category there is a labelled one.
         """
         n = len(self.columns)
         most = max(min(most or EXCERPT, EXCERPT_BYTES // (4 * self.samples.width)), EXCERPT_CATEGORY * n_categories)
