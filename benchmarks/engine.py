@@ -178,7 +178,7 @@ def compare_fits(name: str, collection: FeatureSet, arguments: argparse.Namespac
                 ]
                 whole = EPOCHS * (len(PAPER_GRID) * each[0] + each[1])
             seconds.setdefault(loop, []).append(start_seconds + whole)
-        fits = {"ours": PIM(n_categories, lam="labelled", consensus=1, random_state=seed, device=device)}
+        fits = {"ours": PIM(n_categories, lam="cautious", consensus=1, random_state=seed, device=device)}
         if not arguments.no_adam:
             fits["ours, paper (adam)"] = PIM.paper(n_categories, random_state=seed, device=device)
         for title, model in fits.items():

@@ -265,7 +265,7 @@ def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_
     assert [chosen["temperature"], chosen["lam"]] in tried
     shown = succeed("show", out)
     assert f"from {low_high[0]} to {low_high[1]} with a probability of 90 %" in shown
-    assert "accuracy in rehearsals" in shown
+    assert "found again in rehearsals" in shown
     page = (out / "report.html").read_text("utf-8")
     assert page.count('class="chosen" style="--heat') == 1
 

@@ -181,7 +181,8 @@ def discover(
         RecipeName | None, typer.Option(help="PIM's settings: ours (newkinds), the paper's, the release's.")
     ] = None,
     lam: Annotated[
-        str | None, typer.Option(help="Weight of confidence: a number, or auto, rehearsal or labelled (PIM).")
+        str | None,
+        typer.Option(help="Weight of confidence: a number, or auto, rehearsal, labelled or cautious (PIM)."),
     ] = None,
     temperature: Annotated[
         str | None, typer.Option(help="Scale of the logits: a number, or auto or rehearsal (PIM).")

@@ -111,11 +111,11 @@ def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
 
 
 def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[float, float]) -> None:
-    """Accuracy in rehearsals: a row for each temperature, a column for each lam."""
+    """Scores in rehearsals: a row for each temperature, a column for each lam."""
     lams = sorted({lam for _, lam, *_ in rows})
     found = {(temperature, lam): estimate for temperature, lam, estimate, _ in rows}
     table = Table(box=None, padding=(0, 1), show_edge=False)
-    table.add_column("accuracy in rehearsals, %: T \\ λ", justify="right", style="dim")
+    table.add_column("found again in rehearsals, %: T \\ λ", justify="right", style="dim")
     for lam in lams:
         table.add_column(f"{lam:.3g}", justify="right")
     for temperature in sorted({temperature for temperature, *_ in rows}):

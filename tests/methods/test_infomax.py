@@ -170,3 +170,24 @@ def test_arrays_as_parameters_survive_clone_and_any_memory_layout(small: tuple[n
 def test_rim_and_tim_take_no_rule_for_lam(small: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ValueError, match="'lam' parameter"):
         RIM(10, lam="labelled").fit(*small)
+
+
+def test_the_cautious_rule_takes_the_first_lam_that_is_not_distinguishably_worse(
+    small: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """450 of 500 right is 90 %, and its standard error 1.3 %; the published rule takes the very best."""
+    curve = {0.1: 0.880, 0.2: 0.888, 0.3: 0.900, 0.4: 0.895}
+    monkeypatch.setattr(PIM, "_labelled_curve", lambda *_: curve)
+    error = np.sqrt(0.9 * 0.1 / int((small[1] >= 0).sum()))
+    expected = next(lam for lam, score in curve.items() if score >= 0.9 - error)
+    settings = {"max_iter": 2, "random_state": 0, "consensus": 1}
+    assert PIM(10, lam="cautious", **settings).fit(*small).lam_ == expected < 0.3
+    assert PIM(10, lam="labelled", **settings).fit(*small).lam_ == 0.3
+    assert PIM.paper(10, **settings).fit(*small).lam_ == 0.3
+
+
+def test_a_start_in_an_array_needs_no_consensus(small: tuple[np.ndarray, np.ndarray]) -> None:
+    prototypes = np.random.default_rng(0).normal(size=(10, 64)).astype(np.float32)
+    settings = {"init": prototypes, "lam": 0.3, "max_iter": 3, "random_state": 0}
+    joined, single = PIM(consensus=4, **settings).fit(*small), PIM(consensus=1, **settings).fit(*small)
+    assert np.array_equal(joined.weights_, single.weights_)

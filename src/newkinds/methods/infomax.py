@@ -47,6 +47,8 @@ TEMPERATURE = 25.0
 """The released code's; the paper does not state one."""
 UNSUPERVISED_LAM = 1.0
 """Where no label can choose: the value with which the paper's search for K trains the same objective."""
+LABELLED_RULES = ("labelled", "cautious")
+"""Rules for lam that look at the labelled accuracy of G."""
 UNREHEARSED = Setting(lam=0.03, temperature=40.0)
 """Where a single known category leaves nothing to rehearse with: the middle of what rehearsals choose."""
 CONSENSUS_TOLERANCE = 2e-4
@@ -276,12 +278,13 @@ class PIM(_InfoMax):
 
         A `lam_grid` of your own is swept cumulatively in the release too, after its 0.05.
         All three: weight decay 0.01, learning rate 1e-3 (of Adam). What our own recipe says of G holds for
-        lam="labelled", where its candidates are the paper's.
+        lam="labelled" and "cautious", where its candidates are the paper's.
     lam : float, "auto", "rehearsal" or "labelled"
         Weight of the conditional entropy. "rehearsal": hide labels, some categories whole, and take what finds
         them again best, see `newkinds.methods.rehearsal`. "labelled" is the paper's rule: train the unsupervised
         objective G for each candidate and take the one with the best clustering accuracy on the labelled samples
-        (the first of equals). "auto" is the recipe's rule.
+        (the first of equals); "cautious" takes the first candidate within one standard error of the best, since the
+        curve is often flat and its peak then chance. "auto" is the recipe's rule.
     lam_grid : sequence of float, optional
         Candidates for lam; by default the rule's.
     temperature : float, "auto" or "rehearsal"
@@ -343,7 +346,7 @@ n_iter_, stopped_
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_InfoMax._parameter_constraints,
         "recipe": [StrOptions(set(RECIPES))],
-        "lam": [*_InfoMax._parameter_constraints["lam"], StrOptions({"auto", "rehearsal", "labelled"})],
+        "lam": [*_InfoMax._parameter_constraints["lam"], StrOptions({"auto", "rehearsal", *LABELLED_RULES})],
         "lam_grid": ["array-like", None],
         "temperature": [*_InfoMax._parameter_constraints["temperature"], StrOptions({"auto", "rehearsal"})],
         "consensus": [Interval(Integral, 1, None, closed="left"), None],
@@ -425,10 +428,10 @@ n_iter_, stopped_
         temperature = self.temperature
         if temperature == "auto":
             temperature = "rehearsal" if lam == "rehearsal" else TEMPERATURE
-        if (lam, temperature) == ("labelled", "rehearsal"):
-            raise InputError("lam='labelled' is chosen at a given temperature: give one, or lam='rehearsal'")
-        rule, needed = ("rehearsal", 2) if "rehearsal" in (lam, temperature) else ("labelled", 1)
-        if problem.n_known < needed and rule in (lam, temperature):
+        if lam in LABELLED_RULES and temperature == "rehearsal":
+            raise InputError(f"lam={lam!r} is chosen at a given temperature: give one, or lam='rehearsal'")
+        rule, needed = ("rehearsal", 2) if "rehearsal" in (lam, temperature) else (lam, 1)
+        if problem.n_known < needed and isinstance(rule, str):
             if rule in (self.lam, self.temperature):
                 raise InputError(
                     f"lam={self.lam!r}, temperature={self.temperature!r}: the rule {rule!r} needs {needed} or more "
@@ -439,9 +442,12 @@ n_iter_, stopped_
             temperature = otherwise.temperature if isinstance(temperature, str) else temperature
         if "rehearsal" in (lam, temperature):
             return self._rehearse(problem, n_categories, lam, temperature)
-        if lam == "labelled":
+        if lam in LABELLED_RULES:
             curve = self._labelled_curve(problem, n_categories, float(temperature))
-            return _Settled(Setting(max(curve, key=lambda lam: curve[lam]), float(temperature)), curve)
+            best = max(curve.values())
+            slack = _standard_error(best, int(problem.labelled.sum())) if lam == "cautious" else 0.0
+            first = next(lam for lam, score in curve.items() if score >= best - slack)
+            return _Settled(Setting(first, float(temperature)), curve)
         return _Settled(Setting(float(lam), float(temperature)))
 
     def _rehearse(
@@ -600,6 +606,11 @@ device, random_state
     """
 
     _geometry: ClassVar[Geometry] = "euclidean"
+
+
+def _standard_error(share: float, n: int) -> float:
+    """Of a share that was found among n."""
+    return float(np.sqrt(share * (1 - share) / n))
 
 
 def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:

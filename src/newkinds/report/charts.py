@@ -10,7 +10,7 @@ LEAST_PERCENT = 5.0
 
 
 def heat_table(rows: Sequence[Sequence[float]], *, chosen: tuple[float, float]) -> str:
-    """Accuracies over temperature and lam as a table of coloured cells.
+    """Shares over temperature and lam as a table of coloured cells.
 
     Parameters
     ----------

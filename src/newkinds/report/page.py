@@ -127,7 +127,7 @@ def _charts(record: dict[str, Any]) -> str:
         )
     if curves.get("rehearsal"):
         table = heat_table(curves["rehearsal"], chosen=(chosen["temperature"], chosen["lam"]))
-        figures.append((table, "How temperature and λ were chosen: accuracy (%) when known categories are hidden"))
+        figures.append((table, "How temperature and λ were chosen: what is found again (%) of hidden categories"))
     if curves["n_categories"]:
         score, share = (
             ("silhouette", False)
