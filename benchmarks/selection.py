@@ -1,6 +1,6 @@
 """How well settings and the number of categories are chosen: published rule, rehearsal, oracle, the final default.
 
-    python benchmarks/selection.py FEATURES [--sets NAME …] [--splits 3] [--parts published oracle default …]
+    python benchmarks/selection.py FEATURES [--sets NAME …] [--splits 3] [--first-split 0] [--parts published oracle default …]
         [--out RESULTS.jsonl] [--device auto]
 
 FEATURES is a folder of feature sets in the released four-file layout. Split 0 is the set's own. For the
@@ -150,6 +150,7 @@ def main() -> None:
     parser.add_argument("features", type=Path)
     parser.add_argument("--sets", nargs="+", default=None)
     parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--first-split", type=int, default=0)
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=["published", "oracle", "default"])
     parser.add_argument("--out", type=Path, default=None)
     parser.add_argument("--device", default="auto")
@@ -160,7 +161,7 @@ def main() -> None:
         for line in arguments.out.read_text().splitlines():
             name, split, part, result = json.loads(line)
             results[name, split, part] = result
-    for split in range(arguments.splits):
+    for split in range(arguments.first_split, arguments.first_split + arguments.splits):
         for name in names:
             missing = [part for part in arguments.parts if (name, split, part) not in results]
             task = Task(arguments.features / name, split, arguments.device) if missing else None

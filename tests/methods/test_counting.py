@@ -5,9 +5,12 @@ import pytest
 
 from newkinds import InputError, estimate_n_categories
 from newkinds.labels import UNLABELLED
-from newkinds.methods.counting import RATIO, Count, _peak, _Search, count_categories
+from newkinds.methods.counting import RATIO, Count, _peak, _quantiles, _Search, _Shown, count_categories
 from newkinds.methods.problem import Problem, pose
-from newkinds.methods.rehearsal import draw_rehearsals
+from newkinds.methods.rehearsal import Sighting, draw_rehearsals
+
+NOTHING = np.zeros(0, dtype=np.int64)
+SIGHTING = Sighting(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING.astype(bool))
 
 
 def blobs(sizes: list[int], n_known: int, share: float = 0.5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -133,14 +136,48 @@ def test_sizes_tell_the_number_exactly_where_all_categories_are_equal(n_new: int
     """6 known categories of 40, half labelled: of the unlabelled samples 120 are of known ones, 40 of each new."""
     y = np.concatenate([np.repeat(np.arange(6), 20), np.full(120 + 40 * n_new, UNLABELLED)])
     problem = posed(np.random.default_rng(0).normal(size=(len(y), 4)), y)
-    search = _Search(problem, draw_rehearsals(problem), 0.01)
-    numbers = np.array([6, 10, 40])
-    known = 120 / (120 + 40 * n_new)
-    all_of, none = np.ones(3), np.zeros(3)
-    np.testing.assert_allclose(search._by_size(numbers, all_of, none, np.full(3, known)), 6 + n_new)
-    # A tenth strays in a rehearsal, which has 4 of the 6 known ones to stray into: 15 % in the real problem.
-    seen = np.full(3, known + 0.15 * (1 - known))
-    np.testing.assert_allclose(search._by_size(numbers, all_of, np.full(3, 0.1), seen), 6 + n_new)
+    rehearsals = draw_rehearsals(problem)
+    search = _Search(problem, rehearsals, 0.01)
+    assert search.kept_share == pytest.approx(4 / 6)
+    everything = [(np.arange(4), np.arange(2))] * len(rehearsals)
+    in_kept = 4 * 20 / (120 + 40 * n_new)  # of the unlabelled samples, those of categories that keep labels
+
+    def by_size(stayed: int, strayed: int) -> float:
+        """When so many of ten hidden samples of a kept, of a hidden category end in kept ones."""
+        shown = in_kept * stayed / 10 + (1 - in_kept) * strayed / 10
+        counts = np.array([[10, stayed]] * 4), np.array([[10, strayed]] * 2)
+        return search._by_size([_Shown(SIGHTING, *counts, shown)] * len(rehearsals), everything)
+
+    assert by_size(10, 0) == pytest.approx(6 + n_new)
+    assert by_size(7, 2) == pytest.approx(6 + n_new)
+
+
+def log_peaks(*peaks: float) -> np.ndarray:
+    return np.log(np.repeat(np.array(peaks), 50))
+
+
+def test_sizes_and_peak_that_agree_make_a_narrow_interval_about_both() -> None:
+    low, middle, high = _quantiles(np.log(100), 0.03, log_peaks(98, 100, 102), 50, 400)
+    assert middle == pytest.approx(100, abs=1)
+    assert 92 < low < 97
+    assert 103 < high < 108
+
+
+def test_an_interval_holds_both_of_two_sure_answers_that_disagree() -> None:
+    low, middle, high = _quantiles(np.log(180), 0.035, log_peaks(211, 216, 221), 100, 400)
+    assert low < 180 < high
+    assert low < middle < high
+    assert high > 211
+
+
+def test_a_peak_that_may_be_anywhere_leaves_the_word_to_the_sizes() -> None:
+    _, middle, _ = _quantiles(np.log(90), 0.1, log_peaks(*np.geomspace(50, 200, 40)), 50, 400)
+    assert middle == pytest.approx(90, rel=0.03)
+
+
+def test_a_bound_can_be_the_answer() -> None:
+    low, middle, _ = _quantiles(np.log(8), 0.03, log_peaks(8), 8, 100)
+    assert round(middle) == round(low) == 8
 
 
 def test_unequal_known_categories_say_less_about_the_others() -> None:

@@ -4,21 +4,27 @@
 see `newkinds.methods.rehearsal.Sighting`, is highest near the true number. All samples take part in a rehearsal, so
 the number looked for is the same as in the real problem.
 
-*The sizes.* The unlabelled samples belong to known categories or to new ones. Rehearsals tell how often a sample of
-either kind ends in a known category, so from how many did follows how many belong there. New categories being as
-large on average as known ones, the rest says how many of them there are. This works for long tails too, where the
-peak is too low, because no clustering finds the smallest categories.
+*The sizes.* In a rehearsal, an unlabelled sample belongs to a category that kept labels or to another. Hidden
+samples tell how often one of either sort ends in a kept category; how many unlabelled ones did then tells how many
+belong there. Labelled samples being drawn alike from all known categories, that is the share of the known ones too,
+and new categories being as large on average as known ones, the rest says how many of them there are. This works for
+long tails too, where the peak is noise, because no clustering finds the smallest categories.
 
-Both have a spread, seen by drawing the hidden categories again with replacement; that of the sizes is larger where
-the known categories differ in size, because their mean is then less sure. The answers are weighted by it (in
-logarithms). The interval follows from what remains and from how far they disagree.
+Both have a spread, seen by drawing the categories again with replacement; that of the sizes is larger where the
+known categories differ in size, because their mean is then less sure. What either says is made a density over the
+logarithm of the number, with heavy tails: the sizes may mislead (rare kinds are named last), and so may the peak.
+Their product has the number found as its median, and its outer quantiles are the interval, which is wide where the
+two disagree.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from newkinds.engine import Run
 from newkinds.labels import IntArray
@@ -46,9 +52,14 @@ SMOOTHING = 0.08
 LEAST_DEVIATION = 0.03
 """Of either estimate, in logarithms: rehearsals cannot tell more."""
 BOOTSTRAPS = 200
-NORMAL_90 = 1.645
-MOST_STRAYED, LEAST_DAMPING = 0.9, 0.25
-"""Bounds of what is divided by."""
+DEGREES_OF_FREEDOM = 4
+"""Of Student's distribution about the number by sizes."""
+NO_PEAK = 0.5
+"""Chance that the peak says nothing."""
+RESOLUTION = 4001
+"""Points at which densities are evaluated."""
+LEAST_DIFFERENCE = 0.05
+"""Between the shares that stayed and that strayed: what is divided by."""
 
 
 @dataclass(frozen=True)
@@ -64,27 +75,32 @@ class Count:
 
 @dataclass(frozen=True)
 class _Shown:
-    """What one rehearsal showed for one number of categories, category by category.
+    """What one rehearsal showed for one number of categories.
 
     Attributes
     ----------
     sighting : Sighting
     stayed, strayed : ndarray of shape (kept categories, 2), (hidden categories, 2)
-        How many hidden samples it has, and how many of them ended in some kept category.
+        Of each category, how many hidden samples it has, and how many of them ended in some kept category.
+    in_kept : float
+        Share of the unlabelled samples of the real problem that ended in some kept category.
     """
 
     sighting: Sighting
     stayed: IntArray
     strayed: IntArray
+    in_kept: float
 
     @classmethod
     def of(cls, rehearsal: Rehearsal, columns: IntArray, unlabelled: npt.NDArray[np.bool_]) -> "_Shown":
         kept = rehearsal.truth < rehearsal.n_kept
-        known = columns[rehearsal.hidden] < rehearsal.n_kept
+        ended = columns < rehearsal.n_kept
+        hidden = ended[rehearsal.hidden]
         return cls(
             rehearsal.look(columns, unlabelled),
-            _counted(rehearsal.truth[kept], known[kept]),
-            _counted(rehearsal.truth[~kept], known[~kept]),
+            _counted(rehearsal.truth[kept], hidden[kept]),
+            _counted(rehearsal.truth[~kept], hidden[~kept]),
+            float(ended[unlabelled].mean()),
         )
 
     def recovered(self, ratio: float) -> FloatArray:
@@ -112,13 +128,15 @@ def count_categories(
 
 
 class _Search:
-    """Rehearsals, and the real problem, at every number of categories that was tried."""
+    """Rehearsals at every number of categories that was tried."""
 
     def __init__(self, problem: Problem, rehearsals: Sequence[Rehearsal], weight_decay: float) -> None:
         self.problem, self.rehearsals, self.weight_decay = problem, rehearsals, weight_decay
         self.shown: dict[int, list[_Shown]] = {}
-        self.in_known: dict[int, float] = {}  # share of the unlabelled samples, in the real problem
         self.ratio = np.inf  # of unlabelled to labelled samples in known categories
+        # Of the labelled samples, those in categories that keep labels.
+        in_kept = [problem.labelled.sum() - (each.truth >= each.n_kept).sum() for each in rehearsals]
+        self.kept_share = float(np.mean(in_kept) / problem.labelled.sum())
 
     def unlike_those_tried(self, numbers: Iterable[int]) -> list[int]:
         """Numbers that are not almost the same as one tried already, ascending."""
@@ -144,50 +162,31 @@ class _Search:
                 SEARCH_TEMPERATURE,
                 labels=labels,
             )
-            for labels in (*(rehearsal.labels for rehearsal in self.rehearsals), problem.columns)
+            for labels in (rehearsal.labels for rehearsal in self.rehearsals)
         ]
         stage = f"trying {n_categories} categories"
-        *rehearsed, real = train(problem, runs, weight_decay=self.weight_decay, stage=stage)
+        rehearsed = train(problem, runs, weight_decay=self.weight_decay, stage=stage)
         self.shown[n_categories] = [
             _Shown.of(rehearsal, problem.samples.assign(partitioner), ~problem.labelled)
             for rehearsal, partitioner in zip(self.rehearsals, rehearsed, strict=True)
         ]
-        found = problem.samples.assign(real, ~problem.labelled)
-        self.in_known[n_categories] = float((found < problem.n_known).mean())
 
-    def estimates(
-        self, at: float | None = None, generator: np.random.Generator | None = None
-    ) -> tuple[float, float]:
-        """The number by the peak, and that by the sizes when looked at with the number `at`, by default the peak.
-
-        With a generator the categories are drawn again.
-        """
+    def estimates(self, generator: np.random.Generator | None = None) -> tuple[float, float]:
+        """The number by the peak and that by the sizes; with a generator, of categories that are drawn again."""
         numbers = np.array(sorted(self.shown))
-        kept, hidden = zip(*(self._categories(i, generator) for i in range(len(self.rehearsals))), strict=True)
-
-        def share(name: str, categories: Sequence[IntArray], otherwise: float) -> FloatArray:
-            """Of all samples of some categories, those that stayed or strayed, at each number."""
-            counts = np.array(
-                [
-                    sum(
-                        getattr(shown, name)[own].sum(0)
-                        for shown, own in zip(self.shown[k], categories, strict=True)
-                    )
-                    for k in numbers
-                ]
-            )
-            return np.where(counts[:, 0] > 0, counts[:, 1] / np.maximum(counts[:, 0], 1), otherwise)
-
+        drawn = [self._categories(i, generator) for i in range(len(self.rehearsals))]
         recovered = [
             np.mean(
-                [shown.recovered(self.ratio)[own].mean() for shown, own in zip(self.shown[k], hidden, strict=True)]
+                [
+                    shown.recovered(self.ratio)[hidden].mean()
+                    for shown, (_, hidden) in zip(self.shown[k], drawn, strict=True)
+                ]
             )
             for k in numbers
         ]
-        peak = _peak(numbers, np.array(recovered))
-        in_known = np.array([self.in_known[k] for k in numbers])
-        sizes = self._by_size(numbers, share("stayed", kept, 1.0), share("strayed", hidden, 0.0), in_known)
-        return peak, float(np.exp(np.interp(np.log(at or peak), np.log(numbers), np.log(sizes))))
+        # The more categories, the fewer samples of new ones have none but a known one to go to.
+        sizes = [self._by_size(self.shown[k], drawn) for k in numbers[len(numbers) // 2 :]]
+        return _peak(numbers, np.array(recovered)), float(np.exp(np.mean(np.log(sizes))))
 
     def _categories(self, rehearsal: int, generator: np.random.Generator | None) -> tuple[IntArray, IntArray]:
         """The kept and the hidden categories of a rehearsal, or as many drawn from them with replacement."""
@@ -197,19 +196,22 @@ class _Search:
             return np.arange(n_kept), np.arange(n_hidden)
         return generator.integers(n_kept, size=n_kept), generator.integers(n_hidden, size=n_hidden)
 
-    def _by_size(
-        self, numbers: IntArray, stayed: FloatArray, strayed: FloatArray, in_known: FloatArray
-    ) -> FloatArray:
-        """The number that the sizes speak for, looked at with each of the numbers that were tried."""
-        n_known, n_kept = self.problem.n_known, self.rehearsals[0].n_kept
+    def _by_size(self, rehearsed: Sequence[_Shown], drawn: Sequence[tuple[IntArray, IntArray]]) -> float:
+        """The number that the sizes speak for in all rehearsals with one number."""
+
+        def share(counts: IntArray, otherwise: float) -> float:
+            total, ended = counts.sum(axis=0)
+            return float(ended / total) if total else otherwise
+
+        pairs = list(zip(rehearsed, drawn, strict=True))
+        stayed = share(np.concatenate([shown.stayed[kept] for shown, (kept, _) in pairs]), 1.0)
+        strayed = share(np.concatenate([shown.strayed[hidden] for shown, (_, hidden) in pairs]), 0.0)
+        in_kept = np.mean([shown.in_kept for shown in rehearsed])
+        belong = (in_kept - strayed) / max(stayed - strayed, LEAST_DIFFERENCE)
+        known = np.clip(belong / self.kept_share, 0, 1)
         n_unlabelled = int((~self.problem.labelled).sum())
-        n_labelled = len(self.problem.columns) - n_unlabelled
-        # A rehearsal has fewer known categories to stray into, and more others to be lost to.
-        lost = (1 - stayed) * np.maximum(numbers - n_known, 0) / np.maximum(numbers - n_kept, 1)
-        strayed = np.minimum(strayed * n_known / n_kept, MOST_STRAYED)
-        share = np.clip((in_known - strayed) / np.maximum(1 - lost - strayed, 0.05), 0, 1)
-        known_size = (n_labelled + share * n_unlabelled) / n_known
-        return np.asarray(n_known + (1 - share) * n_unlabelled / known_size)
+        known_size = (len(self.problem.columns) - (1 - known) * n_unlabelled) / self.problem.n_known
+        return float(self.problem.n_known + (1 - known) * n_unlabelled / known_size)
 
     def _size_variance(self, number: float) -> float:
         """Of the logarithm of the number by sizes, because the known categories are but a sample of all."""
@@ -221,29 +223,25 @@ class _Search:
     def conclude(self, lower: int, upper: int) -> Count:
         generator = np.random.default_rng(self.problem.rng.randint(2**31 - 1))
         peak, size = self.estimates()
-        number = peak
-        drawn = np.log([self.estimates(number, generator) for _ in range(BOOTSTRAPS)])
-        of_peak, of_size = drawn.var(axis=0) + LEAST_DEVIATION**2
-        for _ in range(10):  # the sizes depend, weakly, on the number they are looked at with
-            size = self.estimates(number)[1]
-            size_variance = of_size + self._size_variance(size)
-            weight = size_variance / (of_peak + size_variance)
-            number = float(np.exp(weight * np.log(peak) + (1 - weight) * np.log(size)))
-        # An error of the number moves what the sizes say when looked at with it, which moves the number.
-        step = np.log(RATIO) / 2
-        slope = np.log(self.estimates(number * np.exp(step))[1] / self.estimates(number / np.exp(step))[1]) / (
-            2 * step
-        )
-        feedback = 1 / max(1 - (1 - weight) * slope, LEAST_DAMPING)
-        variance = of_peak * size_variance / (of_peak + size_variance)
-        variance = feedback**2 * variance + weight * (1 - weight) * np.log(peak / size) ** 2
-        margin = np.exp(NORMAL_90 * np.sqrt(variance))
-        interval = np.clip([np.floor(number / margin), np.ceil(number * margin)], lower, upper).astype(int).tolist()
+        peaks, sizes = np.log([self.estimates(generator) for _ in range(BOOTSTRAPS)]).T
+        of_size = np.sqrt(sizes.var() + LEAST_DEVIATION**2 + self._size_variance(size))
+        low, middle, high = _quantiles(np.log(size), of_size, peaks, lower, upper)
         curve = {
             k: float(np.mean([shown.recovered(self.ratio).mean() for shown in self.shown[k]]))
             for k in sorted(self.shown)
         }
-        return Count(round(min(max(number, lower), upper)), (interval[0], interval[1]), curve, peak, size)
+        return Count(round(middle), (math.floor(low), math.ceil(high)), curve, peak, size)
+
+
+def _quantiles(size: float, deviation: float, peaks: FloatArray, lower: int, upper: int) -> FloatArray:
+    """5 %, 50 % and 95 % of the number, from logarithms: of that by sizes with its deviation, of drawn peaks."""
+    # Half a category beyond either bound, so that a bound itself can be the answer.
+    at = np.linspace(np.log(lower - 0.5), np.log(upper + 0.5), RESOLUTION)
+    by_size = student.pdf((at - size) / deviation, DEGREES_OF_FREEDOM)
+    by_peak = normal.pdf((at[:, None] - peaks) / LEAST_DEVIATION).mean(axis=1) / LEAST_DEVIATION
+    density = by_size * ((1 - NO_PEAK) * by_peak + NO_PEAK / (at[-1] - at[0]))
+    quantiles = np.interp((0.05, 0.5, 0.95), np.cumsum(density) / density.sum(), at)
+    return np.clip(np.exp(quantiles), lower, upper)
 
 
 def _counted(truth: IntArray, ended: npt.NDArray[np.bool_]) -> IntArray:
