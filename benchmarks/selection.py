@@ -1,7 +1,7 @@
 """How well settings and the number of categories are chosen: published rule, rehearsal, oracle, the final default.
 
-    python benchmarks/selection.py FEATURES [--sets NAME …] [--splits 3] [--first-split 0] [--parts published oracle default …]
-        [--out RESULTS.jsonl] [--device auto]
+    python benchmarks/selection.py FEATURES [--sets NAME …] [--splits 3] [--first-split 0]
+        [--parts published oracle default …] [--out RESULTS.jsonl] [--device auto]
 
 FEATURES is a folder of feature sets in the released four-file layout. Split 0 is the set's own. For the
 others as many known classes as the set has are drawn anew, the split being the seed, and half of each one's samples

@@ -27,7 +27,7 @@ def posed(X: np.ndarray, y: np.ndarray, seed: int = 0) -> Problem:
 
 def counted(X: np.ndarray, y: np.ndarray, lower: int, upper: int, seed: int = 0) -> Count:
     problem = posed(X, y, seed)
-    return count_categories(problem, draw_rehearsals(problem), lower, upper)
+    return count_categories(problem, lower, upper)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_sizes_tell_the_number_exactly_where_all_categories_are_equal(n_new: int
     """6 known categories of 40, half labelled: of the unlabelled samples 120 are of known ones, 40 of each new."""
     y = np.concatenate([np.repeat(np.arange(6), 20), np.full(120 + 40 * n_new, UNLABELLED)])
     problem = posed(np.random.default_rng(0).normal(size=(len(y), 4)), y)
-    rehearsals = draw_rehearsals(problem)
+    rehearsals = draw_rehearsals(problem, 4)
     search = _Search(problem, rehearsals, 0.01)
     assert search.kept_share == pytest.approx(4 / 6)
     everything = [(np.arange(4), np.arange(2))] * len(rehearsals)
@@ -184,7 +184,7 @@ def test_unequal_known_categories_say_less_about_the_others() -> None:
     def variance(counts: list[int], number: float) -> float:
         y = np.repeat([*range(len(counts)), UNLABELLED], [*counts, 100])
         problem = posed(np.random.default_rng(0).normal(size=(len(y), 4)), y)
-        return _Search(problem, draw_rehearsals(problem), 0.01)._size_variance(number)
+        return _Search(problem, draw_rehearsals(problem, 4), 0.01)._size_variance(number)
 
     assert variance([30, 30, 30, 30], 8) == 0
     assert variance([8, 10, 12, 10], 8) == 0  # what chance alone makes

@@ -51,7 +51,7 @@ def hidden_whole(problem: Problem, rehearsal: Rehearsal) -> set[int]:
 @pytest.mark.parametrize(("n_known", "n_hidden"), [(2, 1), (3, 1), (5, 1), (6, 2), (8, 2), (9, 3), (100, 33)])
 def test_a_third_of_the_categories_loses_all_labels_and_the_others_some(n_known: int, n_hidden: int) -> None:
     problem = with_labels([7] * n_known)
-    for rehearsal in draw_rehearsals(problem):
+    for rehearsal in draw_rehearsals(problem, 4):
         hidden = hidden_whole(problem, rehearsal)
         assert len(hidden) == n_hidden == n_known - rehearsal.n_kept
         for category in range(n_known):
@@ -77,19 +77,19 @@ def test_the_two_of_a_pair_hide_different_categories(n_known: int) -> None:
 
 def test_pairs_differ_from_one_another() -> None:
     problem = with_labels([4] * 12)
-    first, _, third, _ = (hidden_whole(problem, rehearsal) for rehearsal in draw_rehearsals(problem))
+    first, _, third, _ = (hidden_whole(problem, rehearsal) for rehearsal in draw_rehearsals(problem, 4))
     assert first != third
 
 
 @pytest.mark.parametrize("counts", [[], [9]])
 def test_fewer_than_two_known_categories_cannot_be_rehearsed(counts: list[int]) -> None:
     with pytest.raises(ValueError, match="two known categories"):
-        draw_rehearsals(with_labels(counts))
+        draw_rehearsals(with_labels(counts), 4)
 
 
 def test_the_numbers_of_a_rehearsal_are_a_renumbering_of_the_categories() -> None:
     problem = with_labels([2, 3, 4, 5, 6, 7, 8])
-    for rehearsal in draw_rehearsals(problem):
+    for rehearsal in draw_rehearsals(problem, 4):
         stays = rehearsal.labels != UNLABELLED
         numbers = np.full(len(problem.columns), UNLABELLED)
         numbers[stays] = rehearsal.labels[stays]
@@ -105,14 +105,14 @@ def test_the_numbers_of_a_rehearsal_are_a_renumbering_of_the_categories() -> Non
 
 def test_what_has_no_label_takes_no_part_in_the_truth() -> None:
     problem = with_labels([5, 5, 5], unlabelled=100)
-    for rehearsal in draw_rehearsals(problem):
+    for rehearsal in draw_rehearsals(problem, 4):
         assert (rehearsal.labels[~problem.labelled] == UNLABELLED).all()
         assert not rehearsal.hidden[~problem.labelled].any()
         assert len(rehearsal.truth) == rehearsal.hidden.sum() <= 15
 
 
 def test_the_random_state_decides_what_is_hidden() -> None:
-    draws = [draw_rehearsals(with_labels([6] * 9, seed=seed)) for seed in (3, 3, 4)]
+    draws = [draw_rehearsals(with_labels([6] * 9, seed=seed), 4) for seed in (3, 3, 4)]
     same = [
         all(
             np.array_equal(a.labels, b.labels) and np.array_equal(a.truth, b.truth)
@@ -278,7 +278,7 @@ def rehearsed(
     """A search; with it the rehearsals, and the columns that the chosen setting gave in each."""
     X, y, _ = blobs(400, 8, 6, noise=noise)
     problem = pose(X, y, device="cpu", random_state=seed)
-    rehearsals = draw_rehearsals(problem)
+    rehearsals = draw_rehearsals(problem, 4)
     found, partitioners = rehearse(problem, rehearsals, 8, settings, objective=PARTITION, weight_decay=0.01)
     assert all(each.temperature == found.chosen.temperature for each in partitioners)
     return found, rehearsals, [problem.samples.assign(each) for each in partitioners]

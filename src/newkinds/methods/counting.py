@@ -33,6 +33,7 @@ from newkinds.methods.rehearsal import (
     FloatArray,
     Rehearsal,
     Sighting,
+    draw_rehearsals,
     semi_supervised_start,
     train,
     unlabelled_ratio,
@@ -40,6 +41,8 @@ from newkinds.methods.rehearsal import (
 from newkinds.objective import PARTITION
 from newkinds.runtime import report_progress
 
+REHEARSALS = 4
+"""Every number is tried in all of them."""
 SEARCH_LAM, SEARCH_TEMPERATURE = 0.03, 40.0
 """With which numbers of categories are compared. At a large lam superfluous categories die out, and every number
 looks the same."""
@@ -108,11 +111,9 @@ class _Shown:
         return self.sighting.scores(ratio)[self.sighting.is_hidden]
 
 
-def count_categories(
-    problem: Problem, rehearsals: Sequence[Rehearsal], lower: int, upper: int, weight_decay: float = 0.01
-) -> Count:
+def count_categories(problem: Problem, lower: int, upper: int, weight_decay: float = 0.01) -> Count:
     """Estimate the number of categories, which is looked for between two bounds."""
-    search = _Search(problem, rehearsals, weight_decay)
+    search = _Search(problem, draw_rehearsals(problem, REHEARSALS), weight_decay)
     search.visit([min(max(2 * problem.n_known, lower), upper)])
     guess = search.estimates()[1]
     reach = [round(guess * RATIO**i) for i in range(-REACH, REACH + 1)]

@@ -36,7 +36,15 @@ from newkinds.methods.calibration import Calibration, calibrate
 from newkinds.methods.consensus import consensus_start
 from newkinds.methods.n_categories import SEARCH_TOLERANCE, CategoryCount, Rule
 from newkinds.methods.problem import Problem, as_array
-from newkinds.methods.rehearsal import REHEARSED, Rehearsed, Setting, candidates, draw_rehearsals, rehearse
+from newkinds.methods.rehearsal import (
+    REHEARSALS,
+    REHEARSED,
+    Rehearsed,
+    Setting,
+    candidates,
+    draw_rehearsals,
+    rehearse,
+)
 from newkinds.objective import PARTITION, SELECTION, SELECTION_RELEASED, Objective
 from newkinds.objective import RIM as RIM_OBJECTIVE
 
@@ -460,7 +468,7 @@ n_iter_, stopped_
             lams = check_lam_grid(self.lam_grid)
         temperatures = None if isinstance(temperature, str) else [float(temperature)]
         part = problem.excerpt(n_categories, REHEARSED)
-        rehearsals = draw_rehearsals(part)
+        rehearsals = draw_rehearsals(part, REHEARSALS)
         rehearsed, partitioners = rehearse(
             part,
             rehearsals,

@@ -25,7 +25,7 @@ from newkinds.engine import Run, SolverName, kmeans, optimise
 from newkinds.errors import InputError
 from newkinds.methods.counting import count_categories
 from newkinds.methods.problem import FLOATS, Problem, as_array, pose
-from newkinds.methods.rehearsal import REHEARSED, draw_rehearsals
+from newkinds.methods.rehearsal import REHEARSED
 from newkinds.objective import SELECTION
 from newkinds.runtime import report_progress
 
@@ -175,7 +175,7 @@ def _by_rehearsal(problem: Problem, bounds: tuple[int, int] | None) -> CategoryC
     if lower == upper:  # nothing to look for; everything may be labelled
         return CategoryCount(lower, {}, (lower, upper), "rehearsal", (lower, upper))
     part = problem.excerpt(2 * problem.n_known, REHEARSED)
-    found = count_categories(part, draw_rehearsals(part), lower, upper)
+    found = count_categories(part, lower, upper)
     return CategoryCount(found.n_categories, found.curve, (lower, upper), "rehearsal", found.interval)
 
 

@@ -27,13 +27,13 @@ from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.problem import Problem
 from newkinds.objective import Objective
 
-REHEARSALS = 4
-"""Two pairs, which hide different categories."""
+REHEARSALS = 8
+"""In pairs, which hide different categories."""
 HIDDEN_CATEGORIES = HIDDEN_SAMPLES = 1 / 3
 """Shares of the known categories, and of the labelled samples of one that keeps its labels."""
-SURVIVORS = (1 / 2, 1 / 4)
-"""Share of the candidates that the second rehearsal tries, and the later ones."""
-LEAST_SURVIVORS = 4
+SURVIVORS = (0.4, 0.2, 0.2, 0.15)
+"""Share of the candidates that the second rehearsal tries, the third, the fourth, and the later ones."""
+LEAST_SURVIVORS = 3
 REHEARSED = 1 << 15
 """Samples on which rehearsals are held; of a larger collection an excerpt."""
 START_ITERATIONS = 10
@@ -150,7 +150,7 @@ class Sighting:
         return float((self.scores(ratio) * self.sizes).sum() / self.sizes.sum())
 
 
-def draw_rehearsals(problem: Problem, n_rehearsals: int = REHEARSALS) -> list[Rehearsal]:
+def draw_rehearsals(problem: Problem, n_rehearsals: int) -> list[Rehearsal]:
     """Rehearsals in pairs, which hide different categories.
 
     At least one category is hidden and at least one keeps labels, and in it at least one sample: two known
