@@ -53,6 +53,13 @@ class Partitioner:
             columns[rows] = log_p.argmax(dim=1).cpu().numpy()
         return columns
 
+    def margins(self, features: npt.NDArray[np.floating[Any]] | Tensor, n_first: int) -> npt.NDArray[np.float64]:
+        """By how much the log-probability of the best of the first columns exceeds that of the best of the rest."""
+        result = np.empty(len(features))
+        for rows, log_p in self._by_blocks(features):
+            result[rows] = (log_p[:, :n_first].amax(dim=1) - log_p[:, n_first:].amax(dim=1)).cpu().numpy()
+        return result
+
     def _by_blocks(self, features: npt.NDArray[np.floating[Any]] | Tensor) -> Iterator[tuple[slice, Tensor]]:
         """Log-probabilities block by block: which samples, and their (samples, categories).
 

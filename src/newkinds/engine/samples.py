@@ -154,6 +154,14 @@ class Samples:
         columns: IntArray = self.gather(found)
         return columns if among is None else columns[among]
 
+    def margins(self, partitioner: Partitioner, n_first: int) -> npt.NDArray[np.float64]:
+        """See `Partitioner.margins`."""
+        found = np.zeros(self.own.stop - self.own.start)
+        for rows in _rows(self.own, CHECKED_ROWS):
+            found[self.within(rows)] = partitioner.margins(self.read(rows), n_first)
+        margins: npt.NDArray[np.float64] = self.gather(found)
+        return margins
+
     def fingerprint(self) -> IntArray:
         """A checksum of each lane of all processes, by which the same features are known again."""
         if self._fingerprint is None:

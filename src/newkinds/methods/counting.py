@@ -5,14 +5,15 @@ see `newkinds.methods.rehearsal.Sighting`, is highest near the true number. All 
 the number looked for is the same as in the real problem.
 
 *The sizes.* In a rehearsal, an unlabelled sample belongs to a category that kept labels or to another. Hidden
-samples tell how often one of either sort ends in a kept category; how many unlabelled ones did then tells how many
-belong there. Labelled samples being drawn alike from all known categories, that is the share of the known ones too,
-and new categories being as large on average as known ones, the rest says how many of them there are. This works for
-long tails too, where the peak is noise, because no clustering finds the smallest categories.
+samples tell how often one of either sort ends in a kept category, and clearly so; how many unlabelled ones did then
+tells how many belong there. (Were all counted that end there, the many that might as well have ended elsewhere
+would decide.) Labelled samples being drawn alike from all known categories, that is the share of the known ones
+too, and new categories being as large on average as known ones, the rest says how many of them there are. This
+works for long tails too, where the peak is noise, because no clustering finds the smallest categories.
 
 Both have a spread, seen by drawing the categories again with replacement; that of the sizes is larger where the
 known categories differ in size, because their mean is then less sure. What either says is made a density over the
-logarithm of the number, with heavy tails: the sizes may mislead (rare kinds are named last), and so may the peak.
+logarithm of the number, in part uniform: the sizes may mislead (rare kinds are named last), and so may the peak.
 Their product has the number found as its median, and its outer quantiles are the interval, which is wide where the
 two disagree.
 """
@@ -24,9 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm as normal
-from scipy.stats import t as student
 
-from newkinds.engine import Run
+from newkinds.engine import Partitioner, Run
 from newkinds.labels import IntArray
 from newkinds.methods.problem import Problem
 from newkinds.methods.rehearsal import (
@@ -52,13 +52,13 @@ REACH = 2
 """Numbers tried on either side of the first guess; more if the best is at the end."""
 SMOOTHING = 0.08
 """Width, in logarithms, over which scores of neighbouring numbers are averaged."""
-LEAST_DEVIATION = 0.03
-"""Of either estimate, in logarithms: rehearsals cannot tell more."""
+CLEAR = 1 / 3
+"""Share of the hidden samples of kept categories that count as ending there clearly."""
+LEAST_SIZE_DEVIATION, LEAST_PEAK_DEVIATION = 0.03, 0.05
+"""Of either estimate, in logarithms: rehearsals cannot tell more. The peak lies too high by about 0.03."""
 BOOTSTRAPS = 200
-DEGREES_OF_FREEDOM = 4
-"""Of Student's distribution about the number by sizes."""
-NO_PEAK = 0.5
-"""Chance that the peak says nothing."""
+MISLEADING_SIZES, MISLEADING_PEAK = 0.1, 0.25
+"""Chance that an answer says nothing."""
 RESOLUTION = 4001
 """Points at which densities are evaluated."""
 LEAST_DIFFERENCE = 0.05
@@ -84,9 +84,9 @@ class _Shown:
     ----------
     sighting : Sighting
     stayed, strayed : ndarray of shape (kept categories, 2), (hidden categories, 2)
-        Of each category, how many hidden samples it has, and how many of them ended in some kept category.
+        Of each category, how many hidden samples it has, and how many of them clearly ended in a kept category.
     in_kept : float
-        Share of the unlabelled samples of the real problem that ended in some kept category.
+        Share of the unlabelled samples of the real problem that did.
     """
 
     sighting: Sighting
@@ -95,15 +95,17 @@ class _Shown:
     in_kept: float
 
     @classmethod
-    def of(cls, rehearsal: Rehearsal, columns: IntArray, unlabelled: npt.NDArray[np.bool_]) -> "_Shown":
+    def of(cls, problem: Problem, rehearsal: Rehearsal, partitioner: Partitioner) -> "_Shown":
+        unlabelled = ~problem.labelled
         kept = rehearsal.truth < rehearsal.n_kept
-        ended = columns < rehearsal.n_kept
-        hidden = ended[rehearsal.hidden]
+        margins = problem.samples.margins(partitioner, rehearsal.n_kept)
+        of_hidden = margins[rehearsal.hidden]
+        least = np.quantile(of_hidden[kept], 1 - CLEAR) if kept.any() else 0.0
         return cls(
-            rehearsal.look(columns, unlabelled),
-            _counted(rehearsal.truth[kept], hidden[kept]),
-            _counted(rehearsal.truth[~kept], hidden[~kept]),
-            float(ended[unlabelled].mean()),
+            rehearsal.look(problem.samples.assign(partitioner), unlabelled),
+            _counted(rehearsal.truth[kept], of_hidden[kept] >= least),
+            _counted(rehearsal.truth[~kept], of_hidden[~kept] >= least),
+            float((margins[unlabelled] >= least).mean()),
         )
 
     def recovered(self, ratio: float) -> FloatArray:
@@ -168,7 +170,7 @@ class _Search:
         stage = f"trying {n_categories} categories"
         rehearsed = train(problem, runs, weight_decay=self.weight_decay, stage=stage)
         self.shown[n_categories] = [
-            _Shown.of(rehearsal, problem.samples.assign(partitioner), ~problem.labelled)
+            _Shown.of(problem, rehearsal, partitioner)
             for rehearsal, partitioner in zip(self.rehearsals, rehearsed, strict=True)
         ]
 
@@ -225,7 +227,7 @@ class _Search:
         generator = np.random.default_rng(self.problem.rng.randint(2**31 - 1))
         peak, size = self.estimates()
         peaks, sizes = np.log([self.estimates(generator) for _ in range(BOOTSTRAPS)]).T
-        of_size = np.sqrt(sizes.var() + LEAST_DEVIATION**2 + self._size_variance(size))
+        of_size = np.sqrt(sizes.var() + LEAST_SIZE_DEVIATION**2 + self._size_variance(size))
         low, middle, high = _quantiles(np.log(size), of_size, peaks, lower, upper)
         curve = {
             k: float(np.mean([shown.recovered(self.ratio).mean() for shown in self.shown[k]]))
@@ -238,11 +240,16 @@ def _quantiles(size: float, deviation: float, peaks: FloatArray, lower: int, upp
     """5 %, 50 % and 95 % of the number, from logarithms: of that by sizes with its deviation, of drawn peaks."""
     # Half a category beyond either bound, so that a bound itself can be the answer.
     at = np.linspace(np.log(lower - 0.5), np.log(upper + 0.5), RESOLUTION)
-    by_size = student.pdf((at - size) / deviation, DEGREES_OF_FREEDOM)
-    by_peak = normal.pdf((at[:, None] - peaks) / LEAST_DEVIATION).mean(axis=1) / LEAST_DEVIATION
-    density = by_size * ((1 - NO_PEAK) * by_peak + NO_PEAK / (at[-1] - at[0]))
+    anything = 1 / (at[-1] - at[0])
+    by_size = normal.pdf(at, size, deviation)
+    by_peak = normal.pdf(at[:, None], peaks, LEAST_PEAK_DEVIATION).mean(axis=1)
+    density = _mix(by_size, anything, MISLEADING_SIZES) * _mix(by_peak, anything, MISLEADING_PEAK)
     quantiles = np.interp((0.05, 0.5, 0.95), np.cumsum(density) / density.sum(), at)
     return np.clip(np.exp(quantiles), lower, upper)
+
+
+def _mix(one: FloatArray, other: float, chance: float) -> FloatArray:
+    return (1 - chance) * one + chance * other
 
 
 def _counted(truth: IntArray, ended: npt.NDArray[np.bool_]) -> IntArray:
