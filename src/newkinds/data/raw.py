@@ -1,0 +1,85 @@
+"""A collection before any encoder has seen it: photos or texts, and labels where there are any."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.data.feature_set import FeatureSet
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray, check_labels
+
+Kind = Literal["images", "texts"]
+Item = Path | npt.NDArray[np.uint8] | str
+"""A sample: the file of an image or its pixels (height, width, 3), or a text."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawCollection:
+    """Samples of which a part is labelled.
+
+    Attributes
+    ----------
+    kind : {"images", "texts"}
+    items : sequence
+        A file or an array of pixels for each image; a str for each text.
+    ids : tuple of str
+        What to call each sample: of a file its path within the folder, else its row number.
+    labels : ndarray of int64
+        -1 = unlabelled.
+    truth : ndarray of int64, optional
+        True classes, for scoring only; -1 where unknown.
+    names : tuple of str, optional
+        Name of class 0, 1, …; None where labels are plain integers.
+    skipped : tuple of (str, str)
+        Samples that were left out: what each is called, and why.
+
+    Examples
+    --------
+    >>> tickets = RawCollection("texts", ["card lost", "refund?"], ("0", "1"), np.array([0, -1]), names=("card",))
+    >>> len(tickets), tickets.only(np.array([False, True])).ids
+    (2, ('1',))
+    """
+
+    kind: Kind
+    items: Sequence[Item]
+    ids: tuple[str, ...]
+    labels: IntArray
+    truth: IntArray | None = None
+    names: tuple[str, ...] | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.items)
+        object.__setattr__(self, "labels", check_labels(self.labels, n))
+        if self.truth is not None:
+            object.__setattr__(self, "truth", check_labels(self.truth, n))
+        if len(self.ids) != n:
+            raise InputError(f"there are {n} samples but {len(self.ids)} ids")
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        labelled = int((self.labels != UNLABELLED).sum())
+        return f"RawCollection({len(self)} {self.kind}, {labelled} labelled, {len(self.skipped)} skipped)"
+
+    def only(self, marked: npt.NDArray[np.bool_], skipped: Sequence[tuple[str, str]] = ()) -> "RawCollection":
+        """The samples that are marked; `skipped` says why others are not, where there is something to say."""
+        rows = np.flatnonzero(marked)
+        return replace(
+            self,
+            items=[self.items[row] for row in rows],
+            ids=tuple(self.ids[row] for row in rows),
+            labels=self.labels[rows],
+            truth=None if self.truth is None else self.truth[rows],
+            skipped=(*self.skipped, *skipped),
+        )
+
+    def with_features(self, features: npt.NDArray[Any]) -> FeatureSet:
+        """The same collection as feature vectors, one a sample."""
+        texts = tuple(map(str, self.items)) if self.kind == "texts" else None
+        return FeatureSet(features, self.labels, self.truth, self.names, self.ids, texts=texts)
