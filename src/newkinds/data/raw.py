@@ -69,7 +69,7 @@ class RawCollection:
 
     def only(self, marked: npt.NDArray[np.bool_], skipped: Sequence[tuple[str, str]] = ()) -> "RawCollection":
         """The samples that are marked; `skipped` says why others are not, where there is something to say."""
-        rows = np.flatnonzero(marked)
+        rows = np.flatnonzero(marked).tolist()
         return replace(
             self,
             items=[self.items[row] for row in rows],
