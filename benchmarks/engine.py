@@ -28,8 +28,9 @@ from newkinds.data import FeatureSet, read_features
 from newkinds.engine import Run, Samples, SolverName, kmeans, optimise, seed_centroids
 from newkinds.engine.partitioner import FloatArray
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.infomax import PAPER_GRID, PIM, START_ITERATIONS
+from newkinds.methods.infomax import PIM, START_ITERATIONS
 from newkinds.methods.problem import pose
+from newkinds.methods.recipes import PAPER_GRID
 from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION, SELECTION
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from newkinds.data import read_features
 from newkinds.labels import UNLABELLED
-from newkinds.methods.infomax import PIM, RECIPES
+from newkinds.methods.infomax import PIM
+from newkinds.methods.recipes import RECIPES
 from newkinds.metrics import accuracy
 
 

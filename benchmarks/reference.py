@@ -21,9 +21,9 @@ from newkinds.data import FeatureSet, read_features
 from newkinds.engine import Run, optimise
 from newkinds.labels import UNLABELLED
 from newkinds.methods import PIM, CategoryDiscoverer, KMeans, SemiSupervisedKMeans
-from newkinds.methods.infomax import RELEASED_GRID
 from newkinds.methods.n_categories import Rule, estimate_n_categories
 from newkinds.methods.problem import pose
+from newkinds.methods.recipes import RELEASED_GRID
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.objective import PARTITION
 

@@ -14,8 +14,8 @@ import newkinds
 from newkinds import cli
 from newkinds.engine import SOLVERS
 from newkinds.methods import METHODS
-from newkinds.methods.infomax import RECIPES
 from newkinds.methods.n_categories import RULES
+from newkinds.methods.recipes import RECIPES
 from newkinds.predictions import FORMATS
 from newkinds.run_folder import read_run
 

@@ -4,8 +4,8 @@ PIM: Chiaroni et al., "Parametric Information Maximization for Generalized Categ
 RIM: Krause et al., "Discriminative clustering by regularized information maximization", NeurIPS 2010.
 TIM: Boudiaf et al., "Transductive information maximization for few-shot learning", NeurIPS 2020.
 
-The authors' released code departs from their paper in several places. `RECIPES` states both, and ours; the
-table in `PIM`'s documentation shows them side by side.
+The authors' released code departs from their paper in several places. `newkinds.methods.recipes` states both, and
+ours; the table in `PIM`'s documentation shows them side by side.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,6 @@ from newkinds.engine import (
     SEEDINGS,
     SOLVERS,
     Geometry,
-    Inertia,
     Run,
     Seeding,
     SolverName,
@@ -36,6 +35,7 @@ from newkinds.methods.calibration import Calibration, calibrate
 from newkinds.methods.consensus import consensus_start
 from newkinds.methods.n_categories import SEARCH_TOLERANCE, CategoryCount, Rule
 from newkinds.methods.problem import Problem, as_array
+from newkinds.methods.recipes import RECIPES, Recipe
 from newkinds.methods.rehearsal import (
     REHEARSALS,
     REHEARSED,
@@ -45,7 +45,7 @@ from newkinds.methods.rehearsal import (
     draw_rehearsals,
     rehearse,
 )
-from newkinds.objective import PARTITION, SELECTION, SELECTION_RELEASED, Objective
+from newkinds.objective import PARTITION, Objective
 from newkinds.objective import RIM as RIM_OBJECTIVE
 
 Init = Literal["sskm", "sskm++", "ssrandom"]
@@ -65,83 +65,6 @@ START_ITERATIONS = 100
 """Iterations of (semi-supervised) k-means where it is a start."""
 EVALUATIONS: dict[SolverName, int] = {"adam": 1000, "lbfgs": 300}
 """Most evaluations of one training: the paper's epochs, and what L-BFGS rarely needs."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What distinguishes the paper, the authors' released code, and this package's own choice.
-
-    Attributes
-    ----------
-    lam_grid : tuple of float
-        Candidates for lam.
-    lam_warm_up : tuple of float
-        Values trained before the grid whose results are discarded.
-    cumulative : bool
-        Whether each lam starts from the weights the previous one ended with.
-    selection : Objective
-        G, trained without labels for each lam.
-    selection_start : {"kmeans", "kmeans++"}
-        What G starts from.
-    selection_seeding : {"greedy", "d2"}
-        Seeding of that k-means.
-    selection_restarts : int
-        Its restarts, if `n_init` is not less.
-    seeding : {"greedy", "d2"}
-        Seeding of semi-supervised k-means.
-    n_init : int
-        Restarts of k-means and of semi-supervised k-means.
-    inertia : {"squared", "nearest"}
-        By what the restarts of semi-supervised k-means are compared, see `newkinds.engine.kmeans`.
-    solver : {"adam", "lbfgs"}
-        How every training is done, see `newkinds.engine.optimise`.
-    rule : {"labelled", "rehearsal"}
-        How lam is chosen; by rehearsal the temperature is too, otherwise it is 25.
-    n_categories_rule : {"max-acc-pim", "rehearsal"}
-        How the number of categories is.
-    consensus : int
-        Trainings from different starts whose consensus the last one starts from.
-    """
-
-    lam_grid: tuple[float, ...]
-    selection: Objective = SELECTION
-    selection_start: Literal["kmeans", "kmeans++"] = "kmeans"
-    lam_warm_up: tuple[float, ...] = ()
-    cumulative: bool = False
-    selection_seeding: Seeding = "d2"
-    selection_restarts: int = 10
-    seeding: Seeding = "d2"
-    n_init: int = 10
-    inertia: Inertia = "squared"
-    solver: SolverName = "adam"
-    rule: Literal["labelled", "rehearsal"] = "labelled"
-    n_categories_rule: Rule = "max-acc-pim"
-    consensus: int = 1
-
-
-PAPER_GRID = tuple(np.linspace(0.05, 1.0, 19).tolist())
-RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
-
-RECIPES: dict[str, Recipe] = {
-    "newkinds": Recipe(
-        lam_grid=PAPER_GRID,
-        selection_restarts=3,
-        solver="lbfgs",
-        rule="rehearsal",
-        n_categories_rule="rehearsal",
-        consensus=8,
-    ),
-    "paper": Recipe(lam_grid=PAPER_GRID, selection_start="kmeans++"),
-    "release": Recipe(
-        lam_grid=RELEASED_GRID,
-        lam_warm_up=(0.05,),
-        cumulative=True,
-        selection=SELECTION_RELEASED,
-        selection_seeding="greedy",  # scikit-learn's k-means
-        n_init=100,
-        inertia="nearest",
-    ),
-}
 
 
 class _InfoMax(CategoryDiscoverer):

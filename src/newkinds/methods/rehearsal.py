@@ -27,12 +27,11 @@ from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.problem import Problem
 from newkinds.objective import Objective
 
-REHEARSALS = 8
-"""In pairs, which hide different categories."""
+ROUNDS = ((1, 1.0), (1, 0.4), (2, 0.2), (4, 0.15))
+"""Rehearsals that are held at the same time, and the share of the candidates that take part."""
+REHEARSALS = sum(n for n, _ in ROUNDS)
 HIDDEN_CATEGORIES = HIDDEN_SAMPLES = 1 / 3
 """Shares of the known categories, and of the labelled samples of one that keeps its labels."""
-SURVIVORS = (0.4, 0.2, 0.2, 0.15)
-"""Share of the candidates that the second rehearsal tries, the third, the fourth, and the later ones."""
 LEAST_SURVIVORS = 3
 REHEARSED = 1 << 15
 """Samples on which rehearsals are held; of a larger collection an excerpt."""
@@ -227,28 +226,32 @@ def rehearse(
     weight_decay: float,
     stage: str = "rehearsing",
 ) -> tuple[Rehearsed, tuple[Partitioner, ...]]:
-    """Find the best of some settings, and what it gave in each rehearsal."""
+    """Find the best of some settings, and what it gave in each of the `REHEARSALS`."""
     scores = np.full((len(rehearsals), len(settings)), np.nan)
-    alive = np.arange(len(settings))
+    alive, estimates = np.arange(len(settings)), np.zeros(len(settings))
     ratio = np.inf
     found: list[dict[int, Partitioner]] = []
-    for i, rehearsal in enumerate(rehearsals):
-        start = semi_supervised_start(problem, rehearsal.labels, n_categories)
+    for round_number, (n_rehearsals, share) in enumerate(ROUNDS):
+        n_alive = max(LEAST_SURVIVORS, round(len(settings) * share))
+        alive = alive[np.sort(np.argsort(-estimates[alive], kind="stable")[:n_alive])]
+        first = len(found)
+        held = rehearsals[first : first + n_rehearsals]
+        starts = [semi_supervised_start(problem, rehearsal.labels, n_categories) for rehearsal in held]
         runs = [
             Run(start, objective.at(settings[s].lam), settings[s].temperature, labels=rehearsal.labels)
+            for rehearsal, start in zip(held, starts, strict=True)
             for s in alive.tolist()
         ]
-        part = f"{stage} ({i + 1} of {len(rehearsals)})"
+        part = f"{stage} ({round_number + 1} of {len(ROUNDS)})"
         trained = train(problem, runs, weight_decay=weight_decay, stage=part)
-        found.append(dict(zip(alive.tolist(), trained, strict=True)))
-        seen = [rehearsal.look(problem.samples.assign(each), ~problem.labelled) for each in trained]
-        if i == 0:
-            ratio = unlabelled_ratio(seen)
-        scores[i, alive] = [each.score(ratio) for each in seen]
-        estimates = _smoothed(settings, _levelled(scores[: i + 1], alive))
-        if i + 1 < len(rehearsals):
-            n_next = max(LEAST_SURVIVORS, round(len(settings) * SURVIVORS[min(i, len(SURVIVORS) - 1)]))
-            alive = alive[np.sort(np.argsort(-estimates[alive], kind="stable")[:n_next])]
+        for i, rehearsal in enumerate(held):
+            own = trained[i * len(alive) : (i + 1) * len(alive)]
+            seen = [rehearsal.look(problem.samples.assign(each), ~problem.labelled) for each in own]
+            if round_number == 0:
+                ratio = unlabelled_ratio(seen)
+            scores[first + i, alive] = [each.score(ratio) for each in seen]
+            found.append(dict(zip(alive.tolist(), own, strict=True)))
+        estimates = _smoothed(settings, _levelled(scores[: len(found)], alive))
     best = int(alive[np.argmax(estimates[alive])])
     deviations = scores[:, best] - scores[:, alive].mean(axis=1)
     spread = float(deviations.std(ddof=1) / np.sqrt(len(deviations))) if len(deviations) > 1 else float("nan")
