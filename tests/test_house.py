@@ -32,6 +32,7 @@ LEVELS = {
     "data": 1,
     "methods": 2,
     "run_folder": 1,
+    "encoders": 3,
     "predictions": 3,
     "runs": 3,
     "report": 4,

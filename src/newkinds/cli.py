@@ -22,6 +22,7 @@ from newkinds.errors import InputError
 
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet
+    from newkinds.encoders import Encoding
     from newkinds.methods import CategoryDiscoverer
 
 # PyTorch and the rest are imported inside the commands, so that --help answers at once.
@@ -72,14 +73,37 @@ class OutputFormat(StrEnum):
 
 
 Source = Annotated[
-    Path,
-    typer.Argument(help="Features: a folder with all_feats.npy …, or an .npz, .npy or .parquet file."),
+    str,
+    typer.Argument(
+        help="Features (a folder with all_feats.npy …, an .npz, .npy or .parquet file), a folder of images, "
+        "a table of texts (.csv, .tsv, .jsonl, .parquet), or NAME:FOLDER, a published set (cub:downloads)."
+    ),
+]
+TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.")]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the labels in a table of texts.")]
+EncoderName = Annotated[
+    str | None,
+    typer.Option("--encoder", help="For images or texts: a model on huggingface.co, a folder, or an .onnx file."),
+]
+Cache = Annotated[
+    Path | None, typer.Option(help="Where encoded samples are remembered; by default in the user's cache folder.")
+]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look for encoded samples nor remember them.")]
+Workers = Annotated[int | None, typer.Option(help="Processes that decode images.", min=0)]
+FullPrecision = Annotated[
+    bool, typer.Option("--full-precision", help="Encode in float32 on a GPU too, at half the speed.")
 ]
 RunFolder = Annotated[Path, typer.Argument(help="A folder made by `newkinds discover`.")]
 Labels = Annotated[
     Path | None,
     typer.Option(
         help="Labels, one a sample or with an id column (.npy, .txt, .csv, .tsv, .parquet); blank, -1: unlabelled."
+    ),
+]
+Truth = Annotated[
+    str | None,
+    typer.Option(
+        help="True labels, only for scoring All / Old / New: a file, a table's column, or `folders` of images."
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
@@ -171,7 +195,14 @@ def discover(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Run folder to make.")],
     labels: Labels = None,
-    truth: Annotated[Path | None, typer.Option(help="True labels, only for scoring All / Old / New.")] = None,
+    truth: Truth = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    encoder: EncoderName = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
     n_categories: Annotated[
         str,
         typer.Option(help="Known and new together: a number, auto, rehearsal, max-acc-pim or max-acc-kmeans."),
@@ -210,7 +241,6 @@ def discover(
     """
     from rich.console import Console
 
-    from newkinds.data import read_features
     from newkinds.methods import METHODS
     from newkinds.run_folder import check_target
     from newkinds.runtime import processes, rank
@@ -236,8 +266,33 @@ def discover(
     with processes(device) as own_device:
         model = METHODS[method.value](**parameters, device=own_device)
         with progress_bars(Console(stderr=True), quiet or rank() > 0):
-            collection = read_features(source, labels=labels, truth=truth)
-        _discover(collection, model, source.name, out, quiet, checkpoint)
+            encoding = _encoding(encoder, own_device, cache, no_cache, workers, full_precision)
+            collection = _collect(source, encoding, labels=labels, truth=truth, text=text, label=label)
+        _discover(collection, model, Path(source).name, out, quiet, checkpoint)
+
+
+def _encoding(
+    name: str | None, device: str, cache: Path | None, no_cache: bool, workers: int | None, full_precision: bool
+) -> "Encoding":
+    from newkinds.encoders import Encoding, default_cache
+
+    if no_cache and cache is not None:
+        raise InputError("--cache and --no-cache contradict each other")
+    place = None if no_cache else cache or default_cache()
+    return Encoding(name, device, False if full_precision else None, place, workers)
+
+
+def _collect(source: str, encoding: "Encoding", **options: Any) -> "FeatureSet":
+    from newkinds.data import RawCollection, read_source
+    from newkinds.encoders import as_features
+    from newkinds.runtime import n_processes
+
+    collection = read_source(source, **options)
+    if isinstance(collection, RawCollection) and n_processes() > 1:
+        raise InputError(
+            "photos and texts are encoded by one process: `newkinds encode` first, then share the result"
+        )
+    return as_features(collection, encoding)
 
 
 def _discover(
@@ -278,7 +333,7 @@ def _discover(
 def predict(
     run: RunFolder,
     source: Annotated[
-        str, typer.Argument(help="Features of new samples (as for discover), or - for lines on standard input.")
+        str, typer.Argument(help="New samples (as for discover), or - for features on standard input.")
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="File to write; standard output if not given.")
@@ -287,16 +342,26 @@ def predict(
     reject: Annotated[
         float | None, typer.Option(help="Leave samples open that are less sure than this probability.")
     ] = None,
+    text: TextColumn = None,
+    encoder: EncoderName = None,
+    device: DeviceName = "auto",
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
     quiet: Quiet = False,
 ) -> None:
     """Give new samples a category, a confidence and a novelty, with the model of a run.
+
+    Photos and texts go through the encoder that the run was made with.
 
     From standard input, samples are read and answered line by line: {"id": …, "features": […]}, a list, or
     numbers separated by commas.
     """
     from rich.console import Console
 
-    from newkinds.data import read_features, read_stream
+    from newkinds.data import read_source, read_stream
+    from newkinds.encoders import features_for
     from newkinds.predictions import format_of, predictions_table, table_writer
     from newkinds.runs import load
     from newkinds.runtime import report_progress
@@ -309,13 +374,49 @@ def predict(
                 write(predictions_table(model, model.category_names_, ids, features, reject=reject))
             return
         with progress_bars(Console(stderr=True), quiet):
-            collection = read_features(source)
+            encoding = _encoding(encoder, device, cache, no_cache, workers, full_precision)
+            collection = features_for(model.encoder_, read_source(source, text=text), encoding)
             features = collection.arranged(model.source_columns_)
             for first in range(0, len(collection), PREDICTED_ROWS):
                 rows = slice(first, first + PREDICTED_ROWS)
                 ids = collection.sample_ids(rows)
                 write(predictions_table(model, model.category_names_, ids, features[rows], reject=reject))
                 report_progress("predicting", min(rows.stop, len(collection)), len(collection))
+    for note in collection.notes:
+        typer.secho(f"Note: {note}", err=True)
+
+
+@app.command()
+@guarded
+def encode(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Features to write: .npz, .parquet, .npy, or a folder.")],
+    encoder: EncoderName = None,
+    labels: Labels = None,
+    truth: Truth = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
+    device: DeviceName = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Turn images or texts into feature vectors. After an interruption the same command goes on where it was."""
+    from rich.console import Console
+
+    from newkinds.data import write_features
+    from newkinds.terminal import progress_bars
+
+    with progress_bars(Console(stderr=True), quiet):
+        encoding = _encoding(encoder, device, cache, no_cache, workers, full_precision)
+        collection = _collect(source, encoding, labels=labels, truth=truth, text=text, label=label)
+        write_features(collection, out)
+    if not quiet:
+        for note in collection.notes:
+            typer.secho(f"Note: {note}", err=True)
+        typer.echo(f"{len(collection):,} samples × {collection.features.shape[1]} features are in {out}.")
 
 
 @app.command()
@@ -323,6 +424,10 @@ def predict(
 def estimate(
     source: Source,
     labels: Labels = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    encoder: EncoderName = None,
+    cache: Cache = None,
     method: Annotated[SearchRule, typer.Option(help="What to cluster by.")] = SearchRule.rehearsal,
     bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
     seed: Seed = 0,
@@ -336,14 +441,14 @@ def estimate(
 
     from rich.console import Console
 
-    from newkinds.data import read_features
     from newkinds.methods import estimate_n_categories
     from newkinds.runs import check_partly_labelled
     from newkinds.terminal import progress_bars, show_estimate
 
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
-        collection = read_features(source, labels=labels)
+        encoding = _encoding(encoder, device, cache, False, None, False)
+        collection = _collect(source, encoding, labels=labels, text=text, label=label)
         check_partly_labelled(collection)
         found = estimate_n_categories(
             collection.features, collection.labels, method.value, bounds, device=device, random_state=seed

@@ -179,7 +179,8 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
             "labelled": collection.n_labelled,
             "columns": None if collection.columns is None else list(collection.columns),
         },
-        "encoder": None,
+        "encoder": None if collection.encoder is None else dict(collection.encoder),
+        "skipped": [list(each) for each in collection.skipped],
         "preprocessing": {"normalise": "l2"},
         "features": {"file": FEATURES_FILE, "dtype": "float16"},
         "method": method,
@@ -215,7 +216,7 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
         else {"protocol": "v2", **{name: _number(getattr(score, name)) for name in ("all", "old", "new")}},
         "stopped": model.stopped_,
         "n_iter": model.n_iter_,
-        "warnings": _warnings(model, names, sizes),
+        "warnings": [*collection.notes, *_warnings(model, names, sizes)],
         "seconds": {name: round(value, 3) for name, value in discovery.seconds.items()},
         "versions": {
             "newkinds": __version__,
@@ -253,7 +254,8 @@ def load(run: str | Path) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
     Its `category_names_` maps every id in `categories_` to a name, `source_columns_` are the names of the features
-    where they had any. The objective's curve and the rehearsals are in `run.json` only.
+    where they had any, and `encoder_` says what made the features of photos or texts. The objective's curve and the
+    rehearsals are in `run.json` only.
 
     Examples
     --------
@@ -284,6 +286,7 @@ def load(run: str | Path) -> CategoryDiscoverer:
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
     model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
     model.source_columns_ = record["source"].get("columns")
+    model.encoder_ = record.get("encoder")
     chosen, curves = record["chosen"], record["curves"]
     if chosen["n_categories_rule"] is not None:
         model.n_categories_search_ = CategoryCount(

@@ -124,6 +124,12 @@ def processes(device: str) -> Iterator[str]:
         del store  # whose connection must be gone before Python is
 
 
+def n_cores() -> int:
+    """Cores that this process may use."""
+    allowed = getattr(os, "sched_getaffinity", None)  # only Linux has it
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+
+
 def rank() -> int:
     """Number of this process, from 0."""
     return _distributed().get_rank() if n_processes() > 1 else 0

@@ -2,8 +2,20 @@
 
 from newkinds.data.digits import digits
 from newkinds.data.feature_set import FeatureSet
+from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_array, read_features
+from newkinds.data.sources import read_source
 from newkinds.data.streams import read_stream
 from newkinds.data.writing import staged, write_features
 
-__all__ = ["FeatureSet", "digits", "read_array", "read_features", "read_stream", "staged", "write_features"]
+__all__ = [
+    "FeatureSet",
+    "RawCollection",
+    "digits",
+    "read_array",
+    "read_features",
+    "read_source",
+    "read_stream",
+    "staged",
+    "write_features",
+]

@@ -1,7 +1,6 @@
 """The embedded example: scikit-learn's handwritten digits, as a partly labelled collection of small images."""
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from newkinds.data.feature_set import FeatureSet
 from newkinds.labels import UNLABELLED
@@ -19,6 +18,8 @@ def digits(random_state: int = 0) -> FeatureSet:
     >>> digits()
     FeatureSet(1797 samples × 64, 450 labelled, 5 known categories)
     """
+    from sklearn.datasets import load_digits  # here: reading other collections need not wait for scikit-learn
+
     bunch = load_digits()
     truth = bunch.target.astype(np.int64)
     known = np.flatnonzero(truth < N_KNOWN)

@@ -1,6 +1,6 @@
 """A collection as the methods see it: feature vectors, labels where there are any, and what to show of a sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,13 @@ class FeatureSet:
     texts : tuple of str, optional
         What to show of each sample.
     images : ndarray of uint8, shape (samples, height, width) or (samples, height, width, 3), optional
-        Likewise.
+        Likewise; or a sequence of single images that makes them when it is asked.
+    encoder : mapping, optional
+        What made the features of photos or texts, and of what kind those are; see `newkinds.encoders`.
+    skipped : tuple of (str, str)
+        Samples of the source that are not here: what each is called, and why.
+    notes : tuple of str
+        What a user should know of the collection.
 
     Examples
     --------
@@ -53,7 +59,10 @@ class FeatureSet:
     ids: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     texts: tuple[str, ...] | None = None
-    images: npt.NDArray[np.uint8] | None = None
+    images: npt.NDArray[np.uint8] | Sequence[npt.NDArray[np.uint8]] | None = None
+    encoder: Mapping[str, Any] | None = None
+    skipped: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_features(self.features)
@@ -69,7 +78,7 @@ class FeatureSet:
             largest = max(values.max(initial=UNLABELLED) for values in given)
             if largest >= len(self.names):
                 raise InputError(f"label {largest} has no name; there are {len(self.names)} names")
-        if self.images is not None:
+        if isinstance(self.images, np.ndarray | np.generic):
             check_image(self.images, n_axes=1)
         if self.columns is not None and len(self.columns) != self.features.shape[1]:
             raise InputError(f"there are {self.features.shape[1]} features but {len(self.columns)} columns")

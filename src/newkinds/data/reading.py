@@ -4,6 +4,7 @@ Nothing is unpickled: an array of Python objects is refused.
 """
 
 import csv
+import json
 import tokenize
 import zipfile
 import zlib
@@ -36,6 +37,8 @@ UNREADABLE = (
 )
 """What numpy, pyarrow and the standard library raise over damaged files."""
 NPY_MAGIC = b"\x93NUMPY"
+ENCODER_METADATA = "newkinds.encoder"
+"""Where a Parquet file says what made its features."""
 PANDAS_INDEX = "__index_level_"
 RELEASED_FILES = ("all_feats.npy", "targets.npy", "mask_lab.npy", "mask_cls.npy")
 NUMERIC_TYPES = (
@@ -94,6 +97,7 @@ def read_features(
             columns=raw.get("columns"),
             texts=None if raw.get("texts") is None else tuple("" if t is None else str(t) for t in raw["texts"]),
             images=raw.get("images"),
+            encoder=_encoder_record(raw.get("encoder"), path),
         )
 
 
@@ -250,10 +254,31 @@ def _parquet_columns(path: Path) -> dict[str, Any]:
     return dict(zip(table.column_names, table.columns, strict=True))
 
 
+def _parquet_metadata(path: Path, key: str) -> str | None:
+    import pyarrow.parquet as pq
+
+    found = (pq.read_schema(path).metadata or {}).get(key.encode())
+    return None if found is None else found.decode("utf-8", "replace")
+
+
+def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
+    """What a file of features says of the encoder that made them."""
+    if written is None:
+        return None
+    try:
+        record = json.loads(str(written))
+    except ValueError as error:
+        raise InputError(f"{path}: what it says of its encoder is damaged: {error}") from error
+    if not isinstance(record, dict) or not {"name", "kind", "fingerprint"} <= set(record):
+        raise InputError(f"{path}: what it says of its encoder must have a name, a kind and a fingerprint")
+    return record
+
+
 def _read_parquet(path: Path) -> dict[str, Any]:
     columns = _parquet_columns(path)
     extra = {"id": "ids", "label": "labels", "truth": "truth", "text": "texts"}
     raw: dict[str, Any] = {field: columns.pop(name).to_pylist() for name, field in extra.items() if name in columns}
+    raw["encoder"] = _parquet_metadata(path, ENCODER_METADATA)
     if "features" in columns:
         column = columns["features"].combine_chunks()
         if not hasattr(column, "value_lengths") or str(column.type.value_type) not in NUMERIC_TYPES:

@@ -1,5 +1,6 @@
 """Writing feature sets in the layouts that `read_features` reads, atomically."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet
-from newkinds.data.reading import RELEASED_FILES
+from newkinds.data.reading import ENCODER_METADATA, RELEASED_FILES
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 
@@ -49,6 +50,8 @@ def write_features(
     suffix = path.suffix.lower()
     if suffix == ".npz":
         arrays: dict[str, Any] = {"features": features, **_fields(collection)}
+        if collection.encoder is not None:
+            arrays["encoder"] = np.array(json.dumps(dict(collection.encoder)))
         with staged(path) as stage, stage.open("wb") as file:
             np.savez(file, **arrays)
     elif suffix == ".parquet":
@@ -101,7 +104,7 @@ def _fields(collection: FeatureSet) -> dict[str, npt.NDArray[Any]]:
     for name in ("ids", "texts"):
         if (values := getattr(collection, name)) is not None:
             fields[name] = np.array(values, dtype=np.str_)
-    if collection.images is not None:
+    if isinstance(collection.images, np.ndarray):  # pictures that are made when asked for stay where they are
         fields["images"] = collection.images
     return fields
 
@@ -116,14 +119,17 @@ def _write_parquet(path: Path, features: npt.NDArray[Any], collection: FeatureSe
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if collection.images is not None:
+    if isinstance(collection.images, np.ndarray):
         raise InputError("a Parquet feature set has no place for images; write an .npz")
     columns = {"features": pa.FixedSizeListArray.from_arrays(pa.array(features.reshape(-1)), features.shape[1])}
     names = {"ids": "id", "labels": "label", "truth": "truth", "texts": "text"}
     for field, values in _fields(collection).items():
         columns[names[field]] = pa.array(values.tolist())
     with staged(path) as stage:
-        pq.write_table(pa.table(columns), stage)
+        table = pa.table(columns)
+        if collection.encoder is not None:
+            table = table.replace_schema_metadata({ENCODER_METADATA: json.dumps(dict(collection.encoder))})
+        pq.write_table(table, stage)
 
 
 def _write_released(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:

@@ -24,7 +24,7 @@ FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "la
 """Fitted attributes (without the underscore) that make up a saved model."""
 CALIBRATION_ARRAY = "calibration"
 """The numbers of a `Calibration`, also saved; models of before there were any have none."""
-LOADED_ONLY = ("category_names_", "source_columns_")
+LOADED_ONLY = ("category_names_", "source_columns_", "encoder_")
 """What `newkinds.load` adds to a model and a new fit takes away."""
 
 

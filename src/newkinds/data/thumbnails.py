@@ -1,0 +1,43 @@
+"""Small pictures of images, made when they are asked for: a large collection's would not fit into memory."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import overload
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.data.images import thumbnail
+from newkinds.data.raw import Item
+
+Picture = npt.NDArray[np.uint8]
+SIZE = 64
+THREADS = 4
+"""Pillow decodes without holding Python's lock."""
+
+
+class Thumbnails(Sequence[Picture]):
+    """A picture of `SIZE` × `SIZE` pixels for each item.
+
+    Examples
+    --------
+    >>> pictures = Thumbnails([np.zeros((10, 20, 3), dtype=np.uint8)] * 3)
+    >>> len(pictures), pictures[0].shape, len(pictures[1:])
+    (3, (64, 64, 3), 2)
+    """
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Picture: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Picture]: ...
+    def __getitem__(self, at: int | slice) -> Picture | list[Picture]:
+        if isinstance(at, int):
+            return thumbnail(self._items[at], SIZE)
+        with ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(lambda item: thumbnail(item, SIZE), self._items[at]))

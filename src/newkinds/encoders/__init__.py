@@ -1,0 +1,25 @@
+"""Encoders: photos and texts to feature vectors.
+
+Importing this room is light; PyTorch and the rest are imported when an encoder is loaded.
+"""
+
+from newkinds.encoders.cache import default_cache
+from newkinds.encoders.collecting import Encoding, as_features, encoder_record, features_for
+from newkinds.encoders.encoder import Encoder
+from newkinds.encoders.encoding import Encoded, encode
+from newkinds.encoders.loading import DEFAULTS, load_encoder
+from newkinds.encoders.preparation import ImagePreparation
+
+__all__ = [
+    "DEFAULTS",
+    "Encoded",
+    "Encoder",
+    "Encoding",
+    "ImagePreparation",
+    "as_features",
+    "default_cache",
+    "encode",
+    "encoder_record",
+    "features_for",
+    "load_encoder",
+]

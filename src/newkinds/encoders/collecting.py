@@ -1,0 +1,94 @@
+"""From whatever was read to feature vectors: photos and texts are encoded, features are taken as they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from newkinds.data.feature_set import FeatureSet
+from newkinds.data.raw import RawCollection
+from newkinds.data.thumbnails import Thumbnails
+from newkinds.encoders.duplicates import find_duplicates
+from newkinds.encoders.encoder import Encoder
+from newkinds.encoders.encoding import Encoded, encode
+from newkinds.encoders.loading import load_encoder
+from newkinds.errors import InputError
+
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How photos and texts are to be encoded: what `load_encoder` and `encode` take."""
+
+    name: str | None = None
+    device: str = "auto"
+    half: bool | None = None
+    cache: Path | None = None
+    workers: int | None = None
+
+
+def as_features(collection: FeatureSet | RawCollection, encoding: Encoding) -> FeatureSet:
+    """The collection as feature vectors, with a record of the encoder, pictures, and notes of what is odd."""
+    if isinstance(collection, FeatureSet):
+        if encoding.name is not None:
+            raise InputError(f"these are features already; the encoder {encoding.name!r} has nothing to do")
+        return collection
+    encoder = load_encoder(encoding.name, collection.kind, device=encoding.device, half=encoding.half)
+    encoded = encode(collection, encoder, cache=encoding.cache, workers=encoding.workers)
+    features = encoded.collection.with_features(encoded.features)
+    return replace(
+        features,
+        images=Thumbnails(encoded.collection.items) if collection.kind == "images" else None,
+        encoder=encoder_record(encoder),
+        skipped=encoded.collection.skipped,
+        notes=tuple(_notes(encoded)),
+    )
+
+
+def encoder_record(encoder: Encoder) -> dict[str, Any]:
+    """What a run says of its encoder, and finds it again by."""
+    describe = getattr(encoder.preparation, "describe", None)
+    return {
+        "name": encoder.name,
+        "kind": encoder.kind,
+        "fingerprint": encoder.fingerprint,
+        "precision": encoder.precision,
+        "preparation": None if describe is None else describe(),
+    }
+
+
+def features_for(
+    record: Mapping[str, Any] | None, collection: FeatureSet | RawCollection, encoding: Encoding
+) -> FeatureSet:
+    """New samples as features of the encoder that a run's record tells of, or InputError.
+
+    `encoding` may give another place of the same encoder.
+    """
+    if isinstance(collection, FeatureSet):
+        own = collection.encoder
+        if record is not None and own is not None and own["fingerprint"] != record["fingerprint"]:
+            raise InputError(f"these features are of {own['name']}, the run was made with {record['name']}")
+        return as_features(collection, encoding)
+    if record is None:
+        raise InputError(f"the run was made of features: give it features, not {collection.kind}")
+    if record["kind"] != collection.kind:
+        raise InputError(f"the run was made of {record['kind']}, this is a collection of {collection.kind}")
+    found = as_features(collection, replace(encoding, name=encoding.name or record["name"]))
+    assert found.encoder is not None
+    if found.encoder["fingerprint"] != record["fingerprint"]:
+        raise InputError(
+            f"the encoder {found.encoder['name']!r} is not the one the run was made with: weights or preprocessing "
+            "differ; give the right one with --encoder"
+        )
+    return found
+
+
+def _notes(encoded: Encoded) -> list[str]:
+    collection = encoded.collection
+    notes = find_duplicates(collection.labels, encoded.keys, encoded.features).notes(collection.ids)
+    if collection.skipped:
+        shown = "; ".join(f"{name}: {why}" for name, why in collection.skipped[:SHOWN])
+        more = "; …" if len(collection.skipped) > SHOWN else ""
+        notes.insert(0, f"samples that were left out: {len(collection.skipped)} ({shown}{more})")
+    return notes

@@ -1,0 +1,185 @@
+"""Raw collections to feature vectors: batches, worker processes, the cache, what cannot be read.
+
+The features of every batch are in the cache before the next one is begun, so that after an interruption the same
+call goes on where it was. Samples are prepared (decoded, resized) by other processes while the model computes.
+"""
+
+import multiprocessing
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newkinds.data.raw import Item, RawCollection
+from newkinds.encoders.cache import FeatureCache, content_keys
+from newkinds.encoders.encoder import Encoder, FloatArray, Preparation
+from newkinds.errors import InputError
+from newkinds.runtime import n_cores, report_progress
+
+AHEAD = 4
+"""Batches that are prepared ahead of the model."""
+MOST_WORKERS = 8
+CHUNK = 8
+"""Samples that a worker process prepares in one go."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What came of a collection.
+
+    Attributes
+    ----------
+    collection : RawCollection
+        The samples that could be read; its `skipped` names the others.
+    features : ndarray of float32, shape (samples, width)
+    keys : list of bytes
+        Checksum of each sample's content.
+    n_computed : int
+        Samples that were not in the cache.
+    seconds : float
+        Spent on those.
+    """
+
+    collection: RawCollection
+    features: FloatArray
+    keys: list[bytes]
+    n_computed: int
+    seconds: float
+
+
+def encode(
+    collection: RawCollection, encoder: Encoder, *, cache: Path | None = None, workers: int | None = None
+) -> Encoded:
+    """Features of a collection by an encoder; samples with the same content are computed once.
+
+    Parameters
+    ----------
+    collection : RawCollection
+        Samples that cannot be read are left out and named in the result.
+    encoder : Encoder
+    cache : path, optional
+        Folder in which features are remembered between calls; by default nowhere.
+    workers : int, optional
+        Processes that prepare samples; 0 prepares in this one. By default one for each core but at most 8 for
+        images, 0 for texts.
+    """
+    if collection.kind != encoder.kind:
+        raise InputError(f"{encoder.name} encodes {encoder.kind}; this is a collection of {collection.kind}")
+    n = len(collection)
+    keys = content_keys(collection.items)
+    first_with = {key: row for row, key in reversed(list(enumerate(keys)))}
+    with FeatureCache(cache, f"{encoder.fingerprint}-{encoder.precision}") as remembered:
+        unique = sorted(first_with.values())
+        there, known = remembered.find([keys[row] for row in unique])
+        missing = [row for row, is_there in zip(unique, there, strict=True) if not is_there]
+        computed, failed, seconds = _compute(collection, encoder, missing, keys, remembered, workers)
+    place = np.full(n, -1)  # of each sample's features in the table below
+    tables = [table for table in (known, computed) if table is not None and len(table)]
+    found = [row for row, is_there in zip(unique, there, strict=True) if is_there]
+    rows = [*found, *(row for row in missing if row not in failed)]
+    place[rows] = np.arange(len(rows))
+    place = place[[first_with[key] for key in keys]]
+    readable = place >= 0
+    if not readable.any():
+        reasons = "; ".join(f"{collection.ids[row]}: {why}" for row, why in list(failed.items())[:3])
+        raise InputError(f"no sample could be read ({reasons})" if n else "there are no samples")
+    skipped = [(collection.ids[row], failed[first_with[keys[row]]]) for row in np.flatnonzero(~readable).tolist()]
+    return Encoded(
+        collection.only(readable, skipped),
+        np.concatenate(tables)[place[readable]],
+        [key for key, is_there in zip(keys, readable, strict=True) if is_there],
+        len(missing) - len(failed),
+        seconds,
+    )
+
+
+def _compute(
+    collection: RawCollection,
+    encoder: Encoder,
+    rows: Sequence[int],
+    keys: Sequence[bytes],
+    remembered: FeatureCache,
+    workers: int | None,
+) -> tuple[FloatArray | None, dict[int, str], float]:
+    """Features of some samples, why others have none, and the seconds it took."""
+    results: list[FloatArray] = []
+    failed: dict[int, str] = {}
+    batch: list[tuple[int, Any]] = []
+    began = time.perf_counter()
+
+    def encode_batch() -> None:
+        if batch:
+            features = np.asarray(encoder.encode([prepared for _, prepared in batch]), dtype=np.float32)
+            bad = ~np.isfinite(features).all(axis=1)
+            if bad.any():
+                raise InputError(
+                    f"{encoder.name} gives NaN or infinity for {collection.ids[batch[int(np.argmax(bad))][0]]}; "
+                    "if it runs in half precision, try full precision"
+                )
+            remembered.add([keys[row] for row, _ in batch], features)
+            results.append(features)
+            batch.clear()
+
+    prepared_samples = _prepare([collection.items[row] for row in rows], encoder, _n_workers(encoder, workers))
+    for done, (row, prepared) in enumerate(zip(rows, prepared_samples, strict=True), start=1):
+        if isinstance(prepared, _Unreadable):
+            failed[row] = prepared.why
+        else:
+            batch.append((row, prepared))
+        if len(batch) == encoder.batch_size or done == len(rows):
+            encode_batch()
+            report_progress("encoding", done, len(rows))
+    return (np.concatenate(results) if results else None), failed, time.perf_counter() - began
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    why: str
+
+
+def _n_workers(encoder: Encoder, workers: int | None) -> int:
+    if workers is not None:
+        return workers
+    return 0 if encoder.kind == "texts" else min(MOST_WORKERS, n_cores())
+
+
+def _prepare(items: Sequence[Item], encoder: Encoder, workers: int) -> Iterator[Any]:
+    """Prepared samples in order; `_Unreadable` where one cannot be."""
+    if workers == 0 or len(items) <= CHUNK:
+        yield from _prepare_some(encoder.preparation, items)
+        return
+    chunks = (items[first : first + CHUNK] for first in range(0, len(items), CHUNK))
+    # A new interpreter for each: a copy of this one would inherit the model's threads and locks.
+    context = multiprocessing.get_context("spawn")
+    n_ahead = max(2 * workers, AHEAD * encoder.batch_size // CHUNK)
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        waiting: list[Future[list[Any]]] = [
+            pool.submit(_prepare_some, encoder.preparation, chunk) for chunk in islice(chunks, n_ahead)
+        ]
+        try:
+            while waiting:
+                yield from waiting.pop(0).result()
+                for chunk in islice(chunks, 1):
+                    waiting.append(pool.submit(_prepare_some, encoder.preparation, chunk))
+        except BrokenProcessPool as error:
+            raise InputError("a process that prepares samples was killed; is there too little memory?") from error
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _prepare_some(preparation: Preparation, items: Sequence[Item]) -> list[Any]:
+    prepared: list[Any] = []
+    for item in items:
+        try:
+            prepared.append(preparation(item))
+        except (InputError, OSError, MemoryError) as error:
+            why = str(error).removeprefix(str(item)).strip()  # which one it is, is said elsewhere
+            prepared.append(_Unreadable(why or type(error).__name__))
+    return prepared

@@ -1,0 +1,83 @@
+"""Any PyTorch module as an encoder of images."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from newkinds.data.raw import Kind
+from newkinds.encoders.encoder import FloatArray, fingerprint
+from newkinds.encoders.preparation import ImagePreparation
+
+BATCH_SIZE = {"cpu": 32, "cuda": 256, "mps": 64}
+
+
+class ModuleEncoder:
+    """Any PyTorch module from images (n, 3, height, width) to features (n, width).
+
+    Parameters
+    ----------
+    module : nn.Module
+    preparation : ImagePreparation
+    name : str
+    device : str
+        "cpu", "cuda" or "mps".
+    half : bool, optional
+        Compute in half precision; by default on CUDA only.
+    features : callable, optional
+        From the module and a batch to features; by default the module itself. More than two axes are averaged away.
+    facts : mapping, optional
+        What else decides the features, for the fingerprint.
+
+    Examples
+    --------
+    >>> tiny = nn.Sequential(nn.Conv2d(3, 5, 4, stride=4))
+    >>> encoder = ModuleEncoder(tiny, ImagePreparation(size=(8, 8), resize=8))
+    >>> encoder.encode([np.zeros((8, 8, 3), dtype=np.uint8)]).shape
+    (1, 5)
+    """
+
+    kind: Kind = "images"
+
+    def __init__(
+        self,
+        module: nn.Module,
+        preparation: ImagePreparation,
+        name: str = "module",
+        *,
+        device: str = "cpu",
+        half: bool | None = None,
+        features: Callable[[nn.Module, Tensor], Tensor] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name, self.preparation = name, preparation
+        self.batch_size = BATCH_SIZE[torch.device(device).type]
+        self._features = features or (lambda own, batch: own(batch))
+        self._device = torch.device(device)
+        self._dtype = torch.float16 if (self._device.type == "cuda" if half is None else half) else torch.float32
+        self.precision = str(self._dtype).removeprefix("torch.")
+        what = {"preparation": preparation.describe(), **(facts or {})}
+        self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module))
+        self.module = module.eval().to(self._device, self._dtype)
+
+    def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
+        pixels = torch.from_numpy(np.stack(batch)).to(self._device)
+        mean, std = (
+            torch.tensor(each, device=self._device) for each in (self.preparation.mean, self.preparation.std)
+        )
+        scaled = ((pixels / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+        with torch.inference_mode():
+            found = self._features(self.module, scaled.to(self._dtype))
+        if found.ndim > 2:
+            found = found.flatten(2).mean(dim=2)
+        return np.asarray(found.float().cpu().numpy(), dtype=np.float32)
+
+
+def feed_weights(checksum: Any, module: nn.Module) -> None:
+    """Add all of a module's weights to a checksum."""
+    for name, value in sorted(module.state_dict().items()):
+        checksum.update(name.encode())
+        checksum.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)

@@ -1,0 +1,135 @@
+"""From an image to the pixels that a model wants: resize, crop, scale. What worker processes do; no PyTorch here.
+
+Checked against the image processors of Hugging Face transformers (Pillow backend) in the tests.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.data.images import open_image
+from newkinds.data.raw import Item
+from newkinds.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+CONFIG_FILE = "preprocessor_config.json"
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+BILINEAR, BICUBIC = 2, 3
+"""Pillow's numbers, which `preprocessor_config.json` uses too."""
+
+
+@dataclass(frozen=True)
+class ImagePreparation:
+    """How an encoder wants its images. Called with an image, gives its pixels: uint8, (height, width, 3).
+
+    Attributes
+    ----------
+    size : tuple of int
+        Height and width of what the model sees.
+    resize : int or tuple of int
+        The shorter side is brought to this length, or the image to this height and width, before the crop.
+    resample : int
+        Pillow's number of the filter.
+    mean, std : tuple of float
+        Of each channel, for pixels between 0 and 1: `scaled` subtracts and divides.
+
+    Examples
+    --------
+    >>> paper = ImagePreparation(size=(224, 224), resize=256)
+    >>> paper(np.zeros((30, 50, 3), dtype=np.uint8)).shape
+    (224, 224, 3)
+    """
+
+    size: tuple[int, int] = (224, 224)
+    resize: int | tuple[int, int] = 256
+    resample: int = BICUBIC
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+
+    def __call__(self, item: Item) -> npt.NDArray[np.uint8]:
+        shortest = self.resize if isinstance(self.resize, int) else max(self.resize)
+        image = open_image(item, at_least=shortest)
+        return np.asarray(self._crop(self._resized(image)))
+
+    def scaled(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """Pixels (images, height, width, 3) as a model takes them: (images, 3, height, width), standardised."""
+        factor = (1 / (255 * np.array(self.std))).astype(np.float32)
+        offset = (np.array(self.mean) / np.array(self.std)).astype(np.float32)
+        return np.ascontiguousarray((pixels * factor - offset).transpose(0, 3, 1, 2), dtype=np.float32)
+
+    def _resized(self, image: "Image") -> "Image":
+        if isinstance(self.resize, int):
+            # The longer side is cut down to a whole number, as every common implementation does.
+            shorter, longer = sorted(image.size)
+            other = int(self.resize * longer / shorter)
+            target = (self.resize, other) if image.width <= image.height else (other, self.resize)
+        else:
+            target = (self.resize[1], self.resize[0])
+        return image if image.size == target else image.resize(target, self.resample)
+
+    def _crop(self, image: "Image") -> "Image":
+        height, width = self.size
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        return image if image.size == (width, height) else image.crop((left, top, left + width, top + height))
+
+    def describe(self) -> dict[str, Any]:
+        """As plain values, for records and fingerprints."""
+        return asdict(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], where: str = CONFIG_FILE) -> "ImagePreparation":
+        """Read a `preprocessor_config.json`, the file that Hugging Face models carry."""
+        crop = _size(config["crop_size"]) if config.get("do_center_crop") and "crop_size" in config else None
+        resize: int | tuple[int, int] | None = None
+        if config.get("do_resize", True) and config.get("size") is not None:
+            size = config["size"]
+            if isinstance(size, int):
+                resize = size if crop else (size, size)
+            elif "shortest_edge" in size:
+                resize = int(size["shortest_edge"])
+            else:
+                resize = _size(size)
+            if "crop_pct" in config and config["crop_pct"] is not None and isinstance(resize, int) and not crop:
+                crop, resize = (resize, resize), int(resize / config["crop_pct"])
+        seen = crop or (resize if isinstance(resize, tuple) else None)
+        if seen is None or resize is None:
+            raise InputError(f"{where} names no fixed size (size, crop_size); it has {', '.join(config)}")
+        if not config.get("do_rescale", True) or config.get("rescale_factor", 1 / 255) != 1 / 255:
+            raise InputError(f"{where}: images must be scaled by 1/255 (rescale_factor)")
+        plain = not config.get("do_normalize", True)
+        return cls(
+            size=seen,
+            resize=resize,
+            resample=int(config.get("resample", BILINEAR)),
+            mean=(0.0,) * 3 if plain else tuple(config.get("image_mean", IMAGENET_MEAN)),
+            std=(1.0,) * 3 if plain else tuple(config.get("image_std", IMAGENET_STD)),
+        )
+
+    @classmethod
+    def beside(cls, model: Path) -> "ImagePreparation | None":
+        """What the `preprocessor_config.json` in a model's folder says, if there is one."""
+        path = (model if model.is_dir() else model.parent) / CONFIG_FILE
+        if not path.is_file():
+            return None
+        try:
+            config = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            raise InputError(f"{path} is not JSON: {error}") from error
+        return cls.from_config(config, str(path))
+
+
+def _size(value: Any) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    if "height" in value and "width" in value:
+        return int(value["height"]), int(value["width"])
+    if "shortest_edge" in value:
+        return int(value["shortest_edge"]), int(value["shortest_edge"])
+    raise InputError(f"a size must be a number, or have height and width; got {value!r}")
