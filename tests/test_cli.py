@@ -261,7 +261,7 @@ def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_
     chosen, low_high = record["chosen"], record["chosen"]["n_categories_interval"]
     assert chosen["n_categories_rule"] == "rehearsal"
     assert low_high[0] <= chosen["n_categories"] <= low_high[1]
-    tried = [[temperature, lam] for temperature, lam, _, tries in record["curves"]["rehearsal"] if tries == 4]
+    tried = [[temperature, lam] for temperature, lam, _, tries in record["curves"]["rehearsal"] if tries == 8]
     assert [chosen["temperature"], chosen["lam"]] in tried
     shown = succeed("show", out)
     assert f"from {low_high[0]} to {low_high[1]} with a probability of 90 %" in shown
