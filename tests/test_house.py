@@ -37,6 +37,7 @@ LEVELS = {
     "runs": 3,
     "report": 4,
     "terminal": 4,
+    "options": 4,
     "cli": 5,
     "__main__": 6,
 }

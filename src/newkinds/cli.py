@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,29 @@ import typer
 
 from newkinds import __version__
 from newkinds.errors import InputError
+from newkinds.options import (
+    Cache,
+    Checkpoint,
+    DeviceName,
+    EncoderName,
+    Force,
+    FullPrecision,
+    LabelColumn,
+    Labels,
+    Method,
+    NoCache,
+    OutputFormat,
+    Quiet,
+    RecipeName,
+    RunFolder,
+    SearchRule,
+    Seed,
+    SolverOption,
+    Source,
+    TextColumn,
+    Truth,
+    Workers,
+)
 
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet
@@ -39,84 +61,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-class Method(StrEnum):
-    pim = "pim"
-    rim = "rim"
-    tim = "tim"
-    sskm = "sskm"
-    kmeans = "kmeans"
-
-
-class RecipeName(StrEnum):
-    newkinds = "newkinds"
-    paper = "paper"
-    release = "release"
-
-
-class SolverOption(StrEnum):
-    lbfgs = "lbfgs"
-    adam = "adam"
-
-
-class SearchRule(StrEnum):
-    rehearsal = "rehearsal"
-    max_acc_pim = "max-acc-pim"
-    max_acc_kmeans = "max-acc-kmeans"
-
-
-class OutputFormat(StrEnum):
-    csv = "csv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-
-
-Source = Annotated[
-    str,
-    typer.Argument(
-        help="Features (a folder with all_feats.npy …, an .npz, .npy or .parquet file), a folder of images, "
-        "a table of texts (.csv, .tsv, .jsonl, .parquet), or NAME:FOLDER, a published set (cub:downloads)."
-    ),
-]
-TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.")]
-LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the labels in a table of texts.")]
-EncoderName = Annotated[
-    str | None,
-    typer.Option("--encoder", help="For images or texts: a model on huggingface.co, a folder, or an .onnx file."),
-]
-Cache = Annotated[
-    Path | None, typer.Option(help="Where encoded samples are remembered; by default in the user's cache folder.")
-]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="Neither look for encoded samples nor remember them.")]
-Workers = Annotated[int | None, typer.Option(help="Processes that decode images.", min=0)]
-FullPrecision = Annotated[
-    bool, typer.Option("--full-precision", help="Encode in float32 on a GPU too, at half the speed.")
-]
-RunFolder = Annotated[Path, typer.Argument(help="A folder made by `newkinds discover`.")]
-Labels = Annotated[
-    Path | None,
-    typer.Option(
-        help="Labels, one a sample or with an id column (.npy, .txt, .csv, .tsv, .parquet); blank, -1: unlabelled."
-    ),
-]
-Truth = Annotated[
-    str | None,
-    typer.Option(
-        help="True labels, only for scoring All / Old / New: a file, a table's column, or `folders` of images."
-    ),
-]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
-DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and results asked for.")]
-Checkpoint = Annotated[
-    float,
-    typer.Option(
-        help="Seconds between saved states of long work, beside the run folder; after an interruption the same "
-        "command goes on from there. 0: never."
-    ),
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
 
 
 class Interrupted(BaseException):
@@ -417,6 +361,63 @@ def encode(
         for note in collection.notes:
             typer.secho(f"Note: {note}", err=True)
         typer.echo(f"{len(collection):,} samples × {collection.features.shape[1]} features are in {out}.")
+
+
+@app.command()
+@guarded
+def finetune(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Encoder to make: a folder, to be used as --encoder.")],
+    encoder: EncoderName = None,
+    labels: Labels = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    epochs: Annotated[int, typer.Option(help="Times the collection is gone through.", min=1)] = 50,
+    batch_size: Annotated[int, typer.Option(help="Samples that are compared with each other.", min=4)] = 128,
+    blocks: Annotated[
+        str, typer.Option(help="What is trained: so many of the last blocks, or names separated by commas.")
+    ] = "1",
+    learning_rate: Annotated[float, typer.Option(help="At the beginning; it falls along a cosine.", min=0)] = 0.1,
+    accumulate: Annotated[int, typer.Option(help="Parts of a batch, where memory is short.", min=1)] = 1,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
+    seed: Seed = 0,
+    device: DeviceName = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Fit the last blocks of an encoder to a collection, with GCD's contrastive losses.
+
+    After an interruption the same command goes on from the last epoch that was finished. Under torchrun several
+    processes share every batch.
+    """
+    from rich.console import Console
+
+    from newkinds.data import RawCollection, read_source
+    from newkinds.encoders.finetune import Finetuning
+    from newkinds.encoders.finetune import finetune as train
+    from newkinds.runtime import processes, rank
+    from newkinds.terminal import progress_bars
+
+    if out.exists():
+        raise InputError(f"{out} already exists; choose another place")
+    chosen = number_or_name(blocks, int)
+    settings = Finetuning(
+        epochs=epochs,
+        batch_size=batch_size,
+        blocks=chosen if isinstance(chosen, int) else tuple(blocks.split(",")),
+        learning_rate=learning_rate,
+        accumulate=accumulate,
+        half=False if full_precision else None,
+        workers=workers,
+        seed=seed,
+    )
+    collection = read_source(source, labels=labels, text=text, label=label)
+    if not isinstance(collection, RawCollection):
+        raise InputError(f"{source} holds features: an encoder is trained on images or texts")
+    with processes(device) as own_device, progress_bars(Console(stderr=True), quiet or rank() > 0):
+        losses = train(collection, encoder, out, settings, device=own_device)
+    if not quiet and rank() == 0:
+        typer.echo(f"The loss fell from {losses[0]:.3f} to {losses[-1]:.3f}. Use the encoder by --encoder {out}")
 
 
 @app.command()

@@ -87,8 +87,11 @@ def test_labels_below_minus_one_are_refused():
 
 
 def test_a_truth_that_contradicts_the_labels_is_refused():
-    with pytest.raises(InputError, match="differs from its truth"):
+    said = r"differs from its truth: '3' is labelled 7 but its truth is 3 \(and 0 more"
+    with pytest.raises(InputError, match=said):
         FeatureSet(X, LABELS, truth=np.array([7, 0, 2, 3]))
+    with pytest.raises(InputError, match=r"'a' is labelled 'wren' but its truth is unknown \(and 1 more"):
+        FeatureSet(X, [1, -1, 0, 0], truth=[-1, 0, 0, 1], names=("owl", "wren"), ids=tuple("abcd"))
 
 
 @pytest.mark.parametrize("truth", [[7, 7, 2], [7, 7, 2, -2], [7, 7, 2, 0.5]])

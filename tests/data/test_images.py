@@ -777,10 +777,19 @@ def test_the_truth_may_be_a_file(birds):
 
 
 def test_a_truth_that_contradicts_a_label_is_refused_with_the_image(birds):
-    with refused("'owl/1.png' is labelled 'wren'", "labels.csv", "truth is 'owl'"):
+    with refused("labels.csv and ", "birds: ", "'owl/1.png' is labelled 'wren'", "truth is 'owl'"):
         read_images(birds, labels=labels_file(birds, [("owl/1.png", "wren")]), truth="folders")
 
 
-def test_integer_labels_with_a_truth_of_names_are_refused(birds):
+def test_folders_called_by_numbers_are_names_where_the_truth_has_names_too(tmp_path):
+    folder = place(tmp_path / "birds", "3/1.png", "12/1.png", "unlabelled/1.png")
+    truth = labels_file(folder, [("3/1.png", "3"), ("12/1.png", "12"), ("unlabelled/1.png", "wren")])
+    collection = read_images(folder, truth=truth)
+    assert collection.names == ("3", "12", "wren")
+    assert collection.labels.tolist() == [1, 0, -1]
+    assert collection.truth.tolist() == [1, 0, 2]
+
+
+def test_integer_labels_with_a_truth_of_other_names_are_refused(birds):
     with refused("labels are integers but the truth has names"):
         read_images(birds, labels=labels_file(birds, [("owl/1.png", 0)]), truth="folders")

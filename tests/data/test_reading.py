@@ -269,6 +269,22 @@ def test_csv_from_a_spreadsheet(npy):
     assert collection.labels.tolist() == LABELS.tolist()
 
 
+@pytest.mark.parametrize("ending", ["csv", "txt"])
+def test_labels_in_another_encoding_are_read_and_it_is_said(npy, caplog, ending):
+    path = npy.parent / f"labels.{ending}"
+    lines = ["m\xf6we", "", "wren", "", "", "", ""]
+    path.write_bytes("\n".join(lines if ending == "txt" else ["label", *lines]).encode("cp1252"))
+    collection = read_features(npy, labels=path)
+    assert collection.names == ("möwe", "wren")
+    assert collection.labels.tolist() == LABELS.tolist()
+    assert f"labels.{ending} is not UTF-8; read as cp1252" in caplog.text
+
+
+def test_csv_with_semicolons_capitals_and_blank_lines(npy):
+    (npy.parent / "labels.csv").write_text("ID;Label;note\r\n2;wren;\r\n\r\n0;owl;1,5\r\n", newline="")
+    assert read_features(npy, labels=npy.parent / "labels.csv").labels.tolist() == LABELS.tolist()
+
+
 def test_csv_that_pandas_wrote_of_integers_with_gaps(npy):
     path = npy.parent / "labels.csv"
     pd.DataFrame({"id": range(N), "label": pd.Series([0, None, 1, None, None, None])}).to_csv(path, index=False)
@@ -604,7 +620,7 @@ def test_several_columns_of_which_none_is_called_label_are_refused_with_their_na
 
 def test_an_id_that_no_sample_has_is_refused_with_some_that_are_there(tmp_path):
     (tmp_path / "labels.csv").write_text("id,label\na,owl\nz,wren\n")
-    with refused("labels.csv", "'z' is not in the features", "a, b, c"):
+    with refused("labels.csv: line 3", "'z'", "not in the collection", "a, b, c"):
         read_features(npz(tmp_path, ids=np.array(list("abcdef"))), labels=tmp_path / "labels.csv")
 
 
@@ -632,12 +648,22 @@ def test_a_csv_quote_that_is_never_closed_is_refused(npy):
         read_features(npy, labels=npy.parent / "labels.csv")
 
 
-@pytest.mark.parametrize("ending", ["csv", "txt"])
-def test_labels_that_are_not_utf8_are_refused(npy, ending):
-    path = npy.parent / f"labels.{ending}"
-    path.write_bytes("label\nm\xf6we\n".encode("latin-1"))
-    with refused(f"labels.{ending} cannot be read", "utf-8"):
-        read_features(npy, labels=path)
+def test_a_csv_line_is_counted_as_an_editor_does_where_quotes_hold_newlines(npy):
+    (npy.parent / "labels.csv").write_text('id,label\n0,"owl\nbarn"\n1,owl,barn\n')
+    with refused("labels.csv", "line 4 has 3 fields", "2"):
+        read_features(npy, labels=npy.parent / "labels.csv")
+
+
+def test_two_columns_of_labels_are_refused(npy):
+    (npy.parent / "labels.csv").write_text("id,label,label\n0,owl,wren\n")
+    with refused("labels.csv", "several columns called 'label'"):
+        read_features(npy, labels=npy.parent / "labels.csv")
+
+
+def test_a_file_of_labels_that_ends_after_its_header_is_refused(npy):
+    (npy.parent / "labels.csv").write_text("id,label\n")
+    with refused("labels.csv has no rows", "id, label"):
+        read_features(npy, labels=npy.parent / "labels.csv")
 
 
 def test_a_folder_in_place_of_a_file_of_labels_is_refused(npy):
@@ -647,13 +673,27 @@ def test_a_folder_in_place_of_a_file_of_labels_is_refused(npy):
 
 
 def test_a_truth_that_contradicts_the_labels_is_refused(tmp_path):
-    with refused("birds.npz", "differs from its truth"):
+    with refused("birds.npz", "differs from its truth", "'0' is labelled 0", "truth is 2", "0 more"):
         read_features(npz(tmp_path, labels=LABELS, truth=TRUTH[::-1].copy()))
 
 
-def test_integer_labels_with_a_truth_of_names_are_refused(tmp_path):
-    with refused("birds.npz", "labels are integers but the truth has names"):
+def test_integer_labels_with_a_truth_of_other_names_are_refused(tmp_path):
+    with refused("birds.npz", "labels are integers but the truth has names", "0 is none of them"):
         read_features(npz(tmp_path, labels=LABELS, truth=np.array(list("aabbcc"))))
+
+
+def test_integer_labels_are_names_where_the_truth_has_names_too(tmp_path):
+    truth = np.array(["0", "0", "1", "1", "other", ""])
+    collection = read_features(npz(tmp_path, labels=LABELS, truth=truth))
+    assert collection.names == ("0", "1", "other")
+    assert collection.labels.tolist() == LABELS.tolist()
+    assert collection.truth.tolist() == [0, 0, 1, 1, 2, -1]
+
+
+def test_a_number_that_differs_from_its_named_truth_is_refused(tmp_path):
+    truth = np.array(["other", "0", "1", "1", "other", ""])
+    with refused("birds.npz", "'0' is labelled '0'", "truth is 'other'"):
+        read_features(npz(tmp_path, labels=LABELS, truth=truth))
 
 
 # Released folders that are bad

@@ -191,6 +191,14 @@ def test_labels_and_truth_share_their_names(tmp_path):
     assert tickets.truth.tolist() == [0, 1, 0]
 
 
+def test_numbers_are_names_where_the_truth_has_names_too(tmp_path):
+    source = saved(tmp_path, "csv", text=TEXTS, label=["10", "", "9"], kind=["10", "other", "9"])
+    tickets = read_texts(source, truth="kind")
+    assert tickets.names == ("9", "10", "other")
+    assert tickets.labels.tolist() == [1, -1, 0]
+    assert tickets.truth.tolist() == [1, 2, 0]
+
+
 @pytest.mark.parametrize("ending", ["npy", "txt", "csv", "parquet"])
 def test_a_file_of_labels_counts_all_rows_and_takes_the_place_of_the_column(tmp_path, ending):
     source = saved(tmp_path, "parquet", text=["a", "", "c"], label=["other", "other", "other"])
@@ -216,6 +224,19 @@ def test_files_of_labels_by_id(tmp_path, as_text):
     assert tickets.truth.tolist() == [1, -1, 0]
 
 
+def test_blanks_around_an_id_do_not_count(tmp_path):
+    source = saved(tmp_path, "csv", id=["a ", "b", "c"], text=TEXTS)
+    labels = written(tmp_path, "id,label\na ,x\n b,y\n", "labels.csv")
+    assert read_texts(source, labels=labels).labels.tolist() == [0, 1, -1]
+
+
+def test_an_id_that_no_text_has_is_refused_with_its_line(tmp_path):
+    source = saved(tmp_path, "csv", id=["a", "b", "c"], text=TEXTS)
+    labels = written(tmp_path, 'id,label\na,"x\ny"\nd,x\n', "labels.csv")
+    with refused("labels.csv: line 4", "'d'", "not in the collection", "a, b, c"):
+        read_texts(source, labels=labels)
+
+
 def test_a_truth_that_is_neither_a_column_nor_a_file_is_refused(tmp_path):
     with refused("truth='intent' is neither a column of", "text, label", ".csv"):
         read_texts(saved(tmp_path, "csv", text=TEXTS, label=LABELS), truth="intent")
@@ -230,13 +251,16 @@ def test_a_column_and_a_file_of_labels_at_once_are_refused(tmp_path):
 
 def test_a_truth_that_contradicts_a_label_is_refused_with_the_text(tmp_path):
     source = saved(tmp_path, "csv", id=["a", "b", "c"], text=TEXTS, label=LABELS, kind=["money"] * 3)
-    with refused("'a' is labelled 'card'", "truth is 'money'", "1 more"):
+    with refused("tickets.csv: ", "'a' is labelled 'card'", "truth is 'money'", "1 more"):
         read_texts(source, truth="kind")
+    truth = written(tmp_path, "id,label\na,money\nc,card\n", "truth.csv")
+    with refused("tickets.csv and ", "truth.csv: ", "'a' is labelled 'card'", "truth is 'money'"):
+        read_texts(source, truth=truth)
 
 
 def test_a_labelled_text_without_truth_is_refused_as_it_would_be_later(tmp_path):
     source = saved(tmp_path, "csv", text=TEXTS, label=LABELS, kind=["", "money", "card"])
-    with refused("'0' is labelled 'card'", "truth is ''"):
+    with refused("'0' is labelled 'card'", "truth is unknown"):
         read_texts(source, truth="kind")
 
 
@@ -373,7 +397,7 @@ def test_what_json_writes_is_read_back(tmp_path_factory, texts):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    with refused("nowhere.csv does not exist", ".csv, .tsv, .jsonl"):
+    with refused("nowhere.csv does not exist"):
         read_texts(tmp_path / "nowhere.csv")
 
 

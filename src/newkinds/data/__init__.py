@@ -2,8 +2,9 @@
 
 from newkinds.data.digits import digits
 from newkinds.data.feature_set import FeatureSet
+from newkinds.data.files import read_array
 from newkinds.data.raw import RawCollection
-from newkinds.data.reading import read_array, read_features
+from newkinds.data.reading import read_features
 from newkinds.data.sources import read_source
 from newkinds.data.streams import read_stream
 from newkinds.data.writing import staged, write_features

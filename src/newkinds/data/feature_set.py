@@ -67,17 +67,6 @@ class FeatureSet:
     def __post_init__(self) -> None:
         check_features(self.features)
         n = len(self.features)
-        object.__setattr__(self, "labels", check_labels(self.labels, n))
-        if self.truth is not None:
-            object.__setattr__(self, "truth", check_labels(self.truth, n))
-            labelled = self.labels != UNLABELLED
-            if (self.labels[labelled] != self.truth[labelled]).any():
-                raise InputError("a labelled sample's label differs from its truth; are both from the same data?")
-        if self.names is not None:
-            given = (self.labels,) if self.truth is None else (self.labels, self.truth)
-            largest = max(values.max(initial=UNLABELLED) for values in given)
-            if largest >= len(self.names):
-                raise InputError(f"label {largest} has no name; there are {len(self.names)} names")
         if isinstance(self.images, np.ndarray | np.generic):
             check_image(self.images, n_axes=1)
         if self.columns is not None and len(self.columns) != self.features.shape[1]:
@@ -86,6 +75,9 @@ class FeatureSet:
             values: Sequence[Any] | None = getattr(self, name)
             if values is not None and len(values) != n:
                 raise InputError(f"there are {n} samples but {len(values)} {name}")
+        labels, truth = check_labelling(n, self.labels, self.truth, self.names, self.ids)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "truth", truth)
 
     def __len__(self) -> int:
         return len(self.features)
@@ -126,6 +118,39 @@ class FeatureSet:
     def name_of(self, category: int) -> str:
         """Name of a known category."""
         return str(category) if self.names is None else self.names[category]
+
+
+def check_labelling(
+    n_samples: int,
+    labels: npt.ArrayLike,
+    truth: npt.ArrayLike | None,
+    names: Sequence[str] | None,
+    ids: Sequence[str] | None,
+) -> tuple[IntArray, IntArray | None]:
+    """Labels and truth as integers; refused where a class has no name or a label differs from its truth."""
+    labels = check_labels(labels, n_samples)
+    truth = None if truth is None else check_labels(truth, n_samples)
+    if names is not None:
+        largest = max(values.max(initial=UNLABELLED) for values in (labels, truth) if values is not None)
+        if largest >= len(names):
+            raise InputError(f"label {largest} has no name; there are {len(names)} names")
+    if truth is None:
+        return labels, None
+    apart = np.flatnonzero((labels != UNLABELLED) & (labels != truth))
+    if apart.size:
+        first = int(apart[0])
+
+        def named(category: int) -> str:
+            if category == UNLABELLED:
+                return "unknown"
+            return str(category) if names is None else repr(names[category])
+
+        raise InputError(
+            f"a label differs from its truth: {str(first) if ids is None else ids[first]!r} is labelled "
+            f"{named(labels[first])} but its truth is {named(truth[first])} (and {apart.size - 1} more such); "
+            "are both of the same data?"
+        )
+    return labels, truth
 
 
 def check_shape(features: npt.NDArray[Any]) -> None:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from newkinds.data.pictures import check_image
 from newkinds.data.raw import Item, RawCollection
-from newkinds.data.texts import gathered, read_table
+from newkinds.data.tables import read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
 
@@ -301,7 +301,7 @@ def read_images(
         given = _file_labels(Path(source), folder, [*ids, *skipped])
         return [given.get(name) for name in ids]
 
-    return gathered(
+    return RawCollection.gathered(
         "images",
         [images[name] for name in ids],
         ids,

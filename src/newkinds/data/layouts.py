@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.data.raw import Item
-from newkinds.data.reading import UNREADABLE
+from newkinds.data.files import UNREADABLE
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 

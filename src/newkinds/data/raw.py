@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.feature_set import FeatureSet
+from newkinds.data.feature_set import FeatureSet, check_labelling
+from newkinds.data.files import blaming
+from newkinds.data.labelling import encode_with_truth
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray, check_labels
+from newkinds.labels import UNLABELLED, IntArray
 
 Kind = Literal["images", "texts"]
 Item = Path | npt.NDArray[np.uint8] | str
@@ -54,11 +56,31 @@ class RawCollection:
 
     def __post_init__(self) -> None:
         n = len(self.items)
-        object.__setattr__(self, "labels", check_labels(self.labels, n))
-        if self.truth is not None:
-            object.__setattr__(self, "truth", check_labels(self.truth, n))
         if len(self.ids) != n:
             raise InputError(f"there are {n} samples but {len(self.ids)} ids")
+        labels, truth = check_labelling(n, self.labels, self.truth, self.names, self.ids)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "truth", truth)
+
+    @classmethod
+    def gathered(
+        cls,
+        kind: Kind,
+        items: Sequence[Item],
+        ids: Sequence[str],
+        labels: Sequence[Any] | None,
+        truth: Sequence[Any] | None,
+        skipped: Sequence[tuple[str, str]],
+        *,
+        labels_from: Path,
+        truth_from: Path,
+    ) -> "RawCollection":
+        """A collection with labels and truth as they were read; an error names the files that they are from."""
+        encoded, names, encoded_truth = encode_with_truth(
+            len(items), labels, truth, labels_from=labels_from, truth_from=truth_from
+        )
+        with blaming(labels_from, truth_from):
+            return cls(kind, items, tuple(ids), encoded, encoded_truth, names, tuple(skipped))
 
     def __len__(self) -> int:
         return len(self.items)

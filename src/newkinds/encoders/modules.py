@@ -1,7 +1,7 @@
 """Any PyTorch module as an encoder of images."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from newkinds.data.raw import Kind
 from newkinds.encoders.encoder import FloatArray, fingerprint
 from newkinds.encoders.preparation import ImagePreparation
+from newkinds.errors import InputError
 
 BATCH_SIZE = {"cpu": 32, "cuda": 256, "mps": 64}
 
@@ -63,21 +64,48 @@ class ModuleEncoder:
         self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module))
         self.module = module.eval().to(self._device, self._dtype)
 
-    def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
+    def with_tensors(self, tensors: Mapping[str, Tensor], name: str) -> Self:
+        """Take on other values of some weights, and another name."""
+        self.fingerprint = replace_tensors(self.module, tensors, self.fingerprint, name)
+        self.name = name
+        return self
+
+    def forward(self, batch: Sequence[npt.NDArray[np.uint8]]) -> Tensor:
+        """Features as a tensor through which gradients flow."""
         pixels = torch.from_numpy(np.stack(batch)).to(self._device)
         mean, std = (
             torch.tensor(each, device=self._device) for each in (self.preparation.mean, self.preparation.std)
         )
         scaled = ((pixels / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+        found = self._features(self.module, scaled.to(self._dtype))
+        return found.flatten(2).mean(dim=2) if found.ndim > 2 else found
+
+    def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
         with torch.inference_mode():
-            found = self._features(self.module, scaled.to(self._dtype))
-        if found.ndim > 2:
-            found = found.flatten(2).mean(dim=2)
-        return np.asarray(found.float().cpu().numpy(), dtype=np.float32)
+            return np.asarray(self.forward(batch).float().cpu().numpy(), dtype=np.float32)
 
 
 def feed_weights(checksum: Any, module: nn.Module) -> None:
     """Add all of a module's weights to a checksum."""
     for name, value in sorted(module.state_dict().items()):
-        checksum.update(name.encode())
-        checksum.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        checksum.update(name.encode() + _bytes(value))
+
+
+def replace_tensors(module: nn.Module, tensors: Mapping[str, Tensor], old: str, name: str) -> str:
+    """Give some of a module's weights other values; returns the new fingerprint, made of the old and those."""
+    own = dict(module.named_parameters())
+    if strange := [each for each in tensors if each not in own or own[each].shape != tensors[each].shape]:
+        raise InputError(f"{name} does not fit its encoder: {strange[0]} is not there, or of another shape")
+
+    def contents(checksum: Any) -> None:
+        for each in sorted(tensors):
+            checksum.update(each.encode() + _bytes(tensors[each]))
+
+    with torch.no_grad():
+        for each, value in tensors.items():
+            own[each].copy_(value)
+    return fingerprint({"base": old}, contents)
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

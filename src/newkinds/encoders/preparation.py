@@ -54,9 +54,7 @@ class ImagePreparation:
     std: tuple[float, ...] = IMAGENET_STD
 
     def __call__(self, item: Item) -> npt.NDArray[np.uint8]:
-        shortest = self.resize if isinstance(self.resize, int) else max(self.resize)
-        image = open_image(item, at_least=shortest)
-        return np.asarray(self._crop(self._resized(image)))
+        return np.asarray(self._crop(self.resized(item)))
 
     def scaled(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Pixels (images, height, width, 3) as a model takes them: (images, 3, height, width), standardised."""
@@ -64,7 +62,9 @@ class ImagePreparation:
         offset = (np.array(self.mean) / np.array(self.std)).astype(np.float32)
         return np.ascontiguousarray((pixels * factor - offset).transpose(0, 3, 1, 2), dtype=np.float32)
 
-    def _resized(self, image: "Image") -> "Image":
+    def resized(self, item: Item) -> "Image":
+        """The image before the crop."""
+        image = open_image(item, at_least=self.resize if isinstance(self.resize, int) else max(self.resize))
         if isinstance(self.resize, int):
             # The longer side is cut down to a whole number, as every common implementation does.
             shorter, longer = sorted(image.size)

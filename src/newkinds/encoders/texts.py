@@ -1,15 +1,16 @@
 """Encoders of texts: models of sentence-transformers and ONNX files. The packaged MiniLM needs no network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from torch import Tensor
 
 from newkinds.data.raw import Item, Kind
 from newkinds.encoders.encoder import FloatArray, fingerprint
 from newkinds.encoders.images import onnx_session
-from newkinds.encoders.modules import BATCH_SIZE, feed_weights
+from newkinds.encoders.modules import BATCH_SIZE, feed_weights, replace_tensors
 from newkinds.errors import InputError
 
 PACKAGED = "all-MiniLM-L6-v2"
@@ -45,25 +46,38 @@ class SentenceEncoder:
         except ImportError as error:
             raise InputError(f'{name} needs sentence-transformers: pip install "newkinds[text]"') from error
         try:
-            self._model = SentenceTransformer(str(_location(name)), device=device, trust_remote_code=False)
+            self.module = SentenceTransformer(str(_location(name)), device=device, trust_remote_code=False)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"the encoder {name!r} cannot be loaded: {str(error).splitlines()[0]} Give the name of a model on "
                 "huggingface.co (which must be reachable once) or a folder of sentence-transformers"
             ) from error
         half = device == "cuda" if half is None else half
-        self._model.eval()
-        what = {"length": self._model.max_seq_length, "layers": str(self._model)}
-        self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, self._model))
+        self.module.eval()
+        what = {"length": self.module.max_seq_length, "layers": str(self.module)}
+        self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, self.module))
         if half:
-            self._model.half()
+            self.module.half()
         self.name, self.precision = name, "float16" if half else "float32"
         self.preparation: Callable[[Item], str] = same_text
         self.batch_size = 8 * BATCH_SIZE[device.partition(":")[0]]
 
+    def with_tensors(self, tensors: Mapping[str, Tensor], name: str) -> Self:
+        """Take on other values of some weights, and another name."""
+        self.fingerprint = replace_tensors(self.module, tensors, self.fingerprint, name)
+        self.name = name
+        return self
+
+    def forward(self, batch: Sequence[str]) -> Tensor:
+        """Features as a tensor through which gradients flow."""
+        tokens = self.module.tokenize(list(batch))
+        given = {name: value.to(self.module.device) for name, value in tokens.items() if isinstance(value, Tensor)}
+        found: Tensor = self.module(given)["sentence_embedding"]
+        return found
+
     def encode(self, batch: Sequence[str]) -> FloatArray:
         # Sorted by length inside, so that little is padded.
-        found: Any = self._model.encode(list(batch), batch_size=self.batch_size // 8, show_progress_bar=False)
+        found: Any = self.module.encode(list(batch), batch_size=self.batch_size // 8, show_progress_bar=False)
         return np.asarray(found, dtype=np.float32)
 
 

@@ -1,0 +1,66 @@
+"""The losses and the projection head of GCD's contrastive training.
+
+Vaze et al., "Generalized Category Discovery", CVPR 2022: InfoNCE on all samples and the supervised contrastive loss
+of Khosla et al. (NeurIPS 2020) on labelled ones, both on the outputs of a projection head as in DINO.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from newkinds.labels import UNLABELLED
+
+
+def info_nce(views: Tensor, temperature: float) -> Tensor:
+    """-log of how much of a view's similarity to all others goes to the other view of the same sample, on average.
+
+    Parameters
+    ----------
+    views : Tensor of shape (2, samples, width)
+        Unit vectors.
+    """
+    n = views.shape[1]
+    flat = views.flatten(0, 1)
+    similarity = (flat @ flat.T / temperature).fill_diagonal_(-torch.inf)  # (2 samples, 2 samples)
+    other = torch.arange(2 * n, device=flat.device).roll(n)
+    return functional.cross_entropy(similarity, other)
+
+
+def supervised_contrastive(views: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """As `info_nce`, with all views of all samples of the same label as the others, averaged in the logarithm.
+
+    Unlabelled samples (-1) take no part; without any labelled sample the loss is 0.
+    """
+    labelled = labels != UNLABELLED
+    flat = views[:, labelled].flatten(0, 1)
+    if not len(flat):
+        return views.sum() * 0.0
+    own = labels[labelled].repeat(2)
+    itself = torch.eye(len(flat), dtype=torch.bool, device=flat.device)
+    log_p = functional.log_softmax((flat @ flat.T / temperature).masked_fill(itself, -torch.inf), dim=1)
+    positive = (own[:, None] == own) & ~itself
+    return -(log_p.masked_fill(~positive, 0.0).sum(1) / positive.sum(1)).mean()
+
+
+class ProjectionHead(nn.Module):
+    """Three layers, a bottleneck of unit length, and prototypes of unit length: unit vectors out.
+
+    `outputs` = 65,536 and `hidden` = 2048 are GCD's.
+    """
+
+    def __init__(self, width: int, hidden: int = 2048, bottleneck: int = 256, outputs: int = 65536) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            *(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU()),
+            nn.Linear(hidden, bottleneck),
+        )
+        self.prototypes = nn.Parameter(torch.empty(outputs, bottleneck))
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.trunc_normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
+        nn.init.normal_(self.prototypes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        bottleneck = functional.normalize(self.layers(features), dim=-1)
+        return functional.normalize(bottleneck @ functional.normalize(self.prototypes, dim=-1).T, dim=-1)

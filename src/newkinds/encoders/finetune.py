@@ -1,0 +1,388 @@
+"""Fit an encoder to a collection: GCD's contrastive training of its last blocks.
+
+Two views of every sample; InfoNCE on all and the supervised contrastive loss on labelled ones (`contrastive.py`),
+on a projection head that is thrown away afterwards. Labelled and unlabelled samples are drawn equally often. Of
+images a view is a random crop, mirrored or not; of texts, the dropout of the encoder makes the difference.
+
+Saved are the tensors that changed, with the name and the fingerprint of the encoder they belong to. The state after
+each epoch lies beside them until the last one has ended: a repeated call goes on from there. Under torchrun every
+process takes its share of a batch and sees the projections of all.
+"""
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from newkinds.data.raw import Item, RawCollection
+from newkinds.data.writing import staged
+from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
+from newkinds.encoders.encoder import Preparation, Trainable, fingerprint
+from newkinds.encoders.encoding import Unreadable, n_workers, prepared
+from newkinds.encoders.loading import ENCODER_FILE, TRAINED_FILE, load_encoder
+from newkinds.encoders.preparation import ImagePreparation
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.runtime import n_processes, rank, report_progress, total
+
+STATE_FILE = "state.json"
+
+
+@dataclass(frozen=True)
+class Finetuning:
+    """Settings of the training. The defaults are GCD's, but for the number of epochs: 200 there.
+
+    Attributes
+    ----------
+    epochs, batch_size : int
+    blocks : int or tuple of str
+        How many of the last blocks are trained, see `block_names`; or their names, where that guesses wrong.
+    learning_rate, final_learning_rate : float
+        Along a cosine from the one to the other.
+    supervised : float
+        Weight of the supervised loss; the other has the rest.
+    info_nce_temperature, supervised_temperature : float
+    accumulate : int
+        Parts of a batch that are computed one after the other, where memory is short. A sample is compared with
+        those of its part.
+    half : bool, optional
+        Compute in bfloat16; by default on CUDA.
+    outputs : int
+        Of the projection head.
+    workers : int, optional
+        Processes that make the views of images.
+    seed : int
+    """
+
+    epochs: int = 50
+    batch_size: int = 128
+    blocks: int | tuple[str, ...] = 1
+    learning_rate: float = 0.1
+    final_learning_rate: float = 1e-4
+    momentum: float = 0.9
+    weight_decay: float = 5e-5
+    supervised: float = 0.35
+    info_nce_temperature: float = 1.0
+    supervised_temperature: float = 0.07
+    accumulate: int = 1
+    half: bool | None = None
+    outputs: int = 65536
+    workers: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class RandomView:
+    """A view of an image: resized as for encoding, cropped at random, mirrored or not; uint8 (height, width, 3)."""
+
+    preparation: ImagePreparation
+
+    def __call__(self, sample: tuple[Item, int]) -> npt.NDArray[np.uint8]:
+        item, seed = sample
+        generator = np.random.default_rng(seed)
+        image = self.preparation.resized(item)
+        height, width = self.preparation.size
+        top, left = (
+            int(generator.integers(max(1, spare + 1))) for spare in (image.height - height, image.width - width)
+        )
+        pixels = np.asarray(image.crop((left, top, left + width, top + height)))
+        return pixels[:, ::-1] if generator.random() < 0.5 else pixels
+
+
+@dataclass(frozen=True)
+class SameView:
+    """A view of a text: the text, since the encoder's dropout makes the difference."""
+
+    preparation: Preparation
+
+    def __call__(self, sample: tuple[Item, int]) -> Any:
+        return self.preparation(sample[0])
+
+
+def finetune(
+    collection: RawCollection,
+    encoder_name: str | None,
+    out: Path,
+    settings: Finetuning | None = None,
+    *,
+    device: str = "auto",
+) -> list[float]:
+    """Train the last blocks of an encoder on a collection and save it; returns the mean loss of each epoch.
+
+    Parameters
+    ----------
+    collection : RawCollection
+        Without labels only InfoNCE counts. Samples that cannot be read are left out.
+    encoder_name : str, optional
+        See `newkinds.encoders.load_encoder`; ONNX files cannot be trained.
+    out : path
+        Folder to make; `load_encoder` takes it as a name.
+    settings : Finetuning, optional
+    device : str
+    """
+    settings = settings or Finetuning()
+    encoder = load_encoder(encoder_name, collection.kind, device=device, half=False)
+    if not isinstance(encoder, Trainable):
+        raise InputError(f"{encoder.name} cannot be trained: it is not a PyTorch model")
+    training = _Training(_readable(collection, encoder, settings.workers), encoder, settings)
+    states = out.absolute().with_name(f".{out.name}.state")
+    training.resume(states)
+    views = training.views()
+    for epoch in range(training.epoch, settings.epochs):
+        training.run_epoch(views)
+        if rank() == 0:
+            training.save(states)
+        report_progress("fine-tuning", epoch + 1, settings.epochs)
+    if rank() == 0:
+        _write(training, out)
+        shutil.rmtree(states, ignore_errors=True)
+    return training.losses
+
+
+def block_names(module: nn.Module) -> list[str]:
+    """The names of a network's blocks in their order: the longest list of submodules that have weights.
+
+    Examples
+    --------
+    >>> block_names(nn.Sequential(nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)]), nn.Linear(2, 2)))
+    ['0.0', '0.1']
+    """
+    found: list[str] = []
+    for name, part in module.named_modules():
+        if isinstance(part, nn.ModuleList | nn.Sequential):
+            children = [
+                f"{name}.{own}" if name else own
+                for own, child in part.named_children()
+                if next(child.parameters(), None) is not None
+            ]
+            # Of lists of the same length the inner one: the entries of the outer one are stages.
+            if len(children) >= max(len(found), 2):
+                found = children
+    return found
+
+
+class _Training:
+    """The state of a training: what changes from epoch to epoch, and how."""
+
+    def __init__(self, collection: RawCollection, encoder: Trainable, settings: Finetuning) -> None:
+        self.collection, self.encoder, self.settings = collection, encoder, settings
+        self.losses: list[float] = []
+        self.device = next(encoder.module.parameters()).device
+        self.trained = _unfreeze(encoder.module, settings.blocks)
+        is_text = encoder.kind == "texts"
+        encoder.module.train(is_text)  # dropout makes the views of texts; batch norms stay as they are
+        self.view = SameView(encoder.preparation) if is_text else RandomView(_image_preparation(encoder))
+        with torch.no_grad():
+            width = encoder.forward([self.view((collection.items[0], 0))]).shape[1]
+        with self._randomness(0):
+            self.head = ProjectionHead(width, outputs=settings.outputs).to(self.device)
+        self.parameters = {
+            **{f"encoder.{name}": value for name, value in self.trained.items()},
+            **{f"head.{name}": value for name, value in self.head.named_parameters()},
+        }
+        self.optimiser = torch.optim.SGD(
+            self.parameters.values(),
+            lr=settings.learning_rate,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+        )
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that are done."""
+        return len(self.losses)
+
+    def views(self) -> Iterator[Any]:
+        """The views that this process computes, for all the epochs that remain: batch by batch, the first views of
+        its samples, then the second ones."""
+        workers = n_workers(self.encoder.kind, self.settings.workers)
+        return prepared(self._samples(), self.view, workers, 2 * self.settings.batch_size)
+
+    def _samples(self) -> Iterator[tuple[Item, int]]:
+        for epoch in range(self.epoch, self.settings.epochs):
+            for number, rows in enumerate(self._batches(epoch)):
+                seeds = np.random.default_rng((self.settings.seed, epoch, number)).integers(
+                    2**62, size=(2, len(rows))
+                )
+                for view in range(2):
+                    for at in range(rank(), len(rows), n_processes()):
+                        yield self.collection.items[int(rows[at])], int(seeds[view, at])
+
+    def _batches(self, epoch: int) -> list[IntArray]:
+        """Rows of every batch of an epoch; labelled and unlabelled samples are drawn equally often."""
+        labelled = self.collection.labels != UNLABELLED
+        weights = np.where(labelled, 1 / max(labelled.sum(), 1), 1 / max((~labelled).sum(), 1))
+        n, size = len(labelled), self.settings.batch_size
+        generator = np.random.default_rng((self.settings.seed, epoch))
+        drawn = generator.choice(n, n, p=weights / weights.sum())
+        batches = [drawn[first : first + size] for first in range(0, n, size)]
+        share = n_processes() * self.settings.accumulate  # every part of every process has as many
+        whole = [batch[: len(batch) // share * share] for batch in batches]
+        return [batch for batch in whole if len(batch) >= 2 * share]
+
+    def run_epoch(self, views: Iterator[Any]) -> None:
+        settings, epoch = self.settings, self.epoch
+        for group in self.optimiser.param_groups:
+            group["lr"] = _cosine(settings.learning_rate, settings.final_learning_rate, epoch / settings.epochs)
+        batches, losses = self._batches(epoch), []
+        if not batches:
+            raise InputError(f"{len(self.collection)} samples are too few for batches of {settings.batch_size}")
+        with self._randomness(1 + epoch * n_processes() + rank()):
+            for rows in batches:
+                share = len(rows) // n_processes()
+                losses.append(self._step(rows, [list(islice(views, share)) for _ in range(2)]))
+                report_progress(f"epoch {epoch + 1}", len(losses), len(batches))
+        self.losses.append(float(np.mean(losses)))
+
+    def _step(self, rows: IntArray, own: list[list[Any]]) -> float:
+        """One step on a batch: its rows, and two views of this process's share of them."""
+        self.optimiser.zero_grad(set_to_none=True)
+        n_parts, loss_sum = self.settings.accumulate, 0.0
+        for part in range(n_parts):
+            first, second = (view[part::n_parts] for view in own)
+            with self._precision():
+                projected = self.head(self.encoder.forward([*first, *second]))
+            views = _gathered(projected.float().unflatten(0, (2, -1)))
+            labels = np.concatenate([rows[each :: n_processes()][part::n_parts] for each in range(n_processes())])
+            loss = self._loss(views, torch.from_numpy(self.collection.labels[labels]).to(self.device)) / n_parts
+            torch.autograd.backward(loss)
+            loss_sum += float(loss.detach())
+        if n_processes() > 1:  # each has the gradient of the whole loss through its own samples, times their number
+            for value in self.parameters.values():
+                assert value.grad is not None
+                value.grad = total(value.grad) / n_processes()
+        self.optimiser.step()
+        return loss_sum
+
+    def _loss(self, views: Tensor, labels: Tensor) -> Tensor:
+        settings = self.settings
+        supervised = supervised_contrastive(views, labels, settings.supervised_temperature)
+        unsupervised = info_nce(views, settings.info_nce_temperature)
+        return (1 - settings.supervised) * unsupervised + settings.supervised * supervised
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        half = self.device.type == "cuda" if self.settings.half is None else self.settings.half
+        return torch.autocast(self.device.type, torch.bfloat16) if half else nullcontext()
+
+    @contextmanager
+    def _randomness(self, number: int) -> Iterator[None]:
+        """PyTorch's own generators, which dropout and initialisation draw from, seeded here and put back after."""
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(int(np.random.default_rng((self.settings.seed, number)).integers(2**31)))
+            yield
+
+    def description(self) -> dict[str, Any]:
+        """What a saved state belongs to."""
+        samples = [self.collection.ids, self.collection.labels.tolist()]
+        settings = json.loads(json.dumps(asdict(self.settings)))
+        facts = {"encoder": self.encoder.fingerprint, "settings": settings, "processes": n_processes()}
+        return {**facts, "samples": fingerprint({"samples": samples})}
+
+    def save(self, folder: Path) -> None:
+        tensors = {name: value.detach().contiguous() for name, value in self.parameters.items()}
+        for name, value in self.parameters.items():
+            tensors[f"momentum.{name}"] = self.optimiser.state[value]["momentum_buffer"].contiguous()
+        with staged(folder, folder=True) as stage:
+            save_file(tensors, stage / TRAINED_FILE)
+            (stage / STATE_FILE).write_text(json.dumps({**self.description(), "losses": self.losses}), "utf-8")
+
+    def resume(self, folder: Path) -> None:
+        """Go on from a saved state, if there is one of the same training."""
+        path = folder / STATE_FILE
+        if not path.is_file():
+            return
+        state = json.loads(path.read_text("utf-8"))
+        losses = state.pop("losses")
+        if state != self.description():
+            return
+        tensors = load_file(folder / TRAINED_FILE)
+        with torch.no_grad():
+            for name, value in self.parameters.items():
+                value.copy_(tensors[name])
+                self.optimiser.state[value]["momentum_buffer"] = tensors[f"momentum.{name}"].to(self.device)
+        self.losses = losses
+
+
+def _write(training: _Training, out: Path) -> None:
+    encoder = training.encoder
+    record = {
+        "base": encoder.name,
+        "base_fingerprint": encoder.fingerprint,
+        "kind": encoder.kind,
+        "settings": asdict(training.settings),
+        "losses": training.losses,
+        "samples": len(training.collection),
+        "labelled": int((training.collection.labels != UNLABELLED).sum()),
+    }
+    with staged(out, folder=True) as stage:
+        tensors = {name: value.detach().contiguous().cpu() for name, value in training.trained.items()}
+        save_file(tensors, stage / TRAINED_FILE)
+        (stage / ENCODER_FILE).write_text(json.dumps(record, indent=1), "utf-8")
+
+
+def _unfreeze(module: nn.Module, blocks: int | tuple[str, ...]) -> dict[str, nn.Parameter]:
+    """Let only some blocks be trained; their weights by name."""
+    names = block_names(module)[-blocks:] if isinstance(blocks, int) else list(blocks)
+    module.requires_grad_(False)
+    chosen = {
+        name: value
+        for name, value in module.named_parameters()
+        if any(name.startswith(f"{block}.") for block in names)
+    }
+    if not chosen:
+        parts = ", ".join(name for name, _ in module.named_children())
+        raise InputError(
+            f"no block of the encoder is called {', '.join(names) or 'anything'}; its parts are {parts}"
+        )
+    for value in chosen.values():
+        value.requires_grad_(True)
+    return chosen
+
+
+def _readable(collection: RawCollection, encoder: Trainable, workers: int | None) -> RawCollection:
+    """The samples that can be read: to find out in the hundredth epoch would be too late."""
+    if collection.kind == "texts":
+        return collection
+    seen = np.zeros(len(collection), dtype=bool)
+    skipped = []
+    looked_at = prepared(
+        collection.items, encoder.preparation, n_workers(encoder.kind, workers), encoder.batch_size
+    )
+    for row, found in enumerate(looked_at):
+        seen[row] = not isinstance(found, Unreadable)
+        if isinstance(found, Unreadable):
+            skipped.append((collection.ids[row], found.why))
+        report_progress("looking at the samples", row + 1, len(collection))
+    if not seen.any():
+        raise InputError("no sample could be read")
+    return collection.only(seen, skipped)
+
+
+def _image_preparation(encoder: Trainable) -> ImagePreparation:
+    if not isinstance(encoder.preparation, ImagePreparation):
+        raise InputError(f"{encoder.name} prepares images in a way of its own: views cannot be made of them")
+    return encoder.preparation
+
+
+def _gathered(views: Tensor) -> Tensor:
+    """(2, samples, width) of all processes, in their order; gradients flow back to each."""
+    if n_processes() == 1:
+        return views
+    from torch.distributed.nn.functional import all_gather
+
+    return torch.cat(all_gather(views.contiguous()), dim=1)  # type: ignore[no-untyped-call]
+
+
+def _cosine(first: float, last: float, done: float) -> float:
+    return last + (first - last) * (1 + math.cos(math.pi * done)) / 2
