@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.data.raw import Item
 from newkinds.data.files import UNREADABLE
+from newkinds.data.raw import Item
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 

@@ -58,9 +58,11 @@ class ImagePreparation:
 
     def scaled(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Pixels (images, height, width, 3) as a model takes them: (images, 3, height, width), standardised."""
-        factor = (1 / (255 * np.array(self.std))).astype(np.float32)
-        offset = (np.array(self.mean) / np.array(self.std)).astype(np.float32)
-        return np.ascontiguousarray((pixels * factor - offset).transpose(0, 3, 1, 2), dtype=np.float32)
+        mean, std = (np.array(each)[:, None, None] for each in (self.mean, self.std))
+        result = pixels.transpose(0, 3, 1, 2).astype(np.float32, order="C")
+        result *= (1 / (255 * std)).astype(np.float32)
+        result -= (mean / std).astype(np.float32)
+        return result
 
     def resized(self, item: Item) -> "Image":
         """The image before the crop."""
