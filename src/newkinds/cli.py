@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,7 +43,7 @@ from newkinds.options import (
 )
 
 if TYPE_CHECKING:
-    from newkinds.data import FeatureSet
+    from newkinds.data import FeatureSet, RawCollection
     from newkinds.encoders import Encoding
     from newkinds.methods import CategoryDiscoverer
 
@@ -187,6 +187,7 @@ def discover(
 
     from newkinds.methods import METHODS
     from newkinds.run_folder import check_target
+    from newkinds.runs import check_partly_labelled
     from newkinds.runtime import processes, rank
     from newkinds.terminal import progress_bars
 
@@ -211,7 +212,8 @@ def discover(
         model = METHODS[method.value](**parameters, device=own_device)
         with progress_bars(Console(stderr=True), quiet or rank() > 0):
             encoding = _encoding(encoder, own_device, cache, no_cache, workers, full_precision)
-            collection = _collect(source, encoding, labels=labels, truth=truth, text=text, label=label)
+            options = {"labels": labels, "truth": truth, "text": text, "label": label}
+            collection = _collect(source, encoding, check_partly_labelled, **options)
         _discover(collection, model, Path(source).name, out, quiet, checkpoint)
 
 
@@ -226,12 +228,21 @@ def _encoding(
     return Encoding(name, device, False if full_precision else None, place, workers)
 
 
-def _collect(source: str, encoding: "Encoding", **options: Any) -> "FeatureSet":
+def _say(notes: Iterable[str]) -> None:
+    for note in notes:
+        typer.secho(f"Note: {note}", err=True)
+
+
+def _collect(
+    source: str, encoding: "Encoding", check: "Callable[[FeatureSet | RawCollection], None]", **options: Any
+) -> "FeatureSet":
+    """Read a source and encode it if need be, which is begun only if what was read passes a check."""
     from newkinds.data import RawCollection, read_source
     from newkinds.encoders import as_features
     from newkinds.runtime import n_processes
 
     collection = read_source(source, **options)
+    check(collection)
     if isinstance(collection, RawCollection) and n_processes() > 1:
         raise InputError(
             "photos and texts are encoded by one process: `newkinds encode` first, then share the result"
@@ -326,8 +337,8 @@ def predict(
                 ids = collection.sample_ids(rows)
                 write(predictions_table(model, model.category_names_, ids, features[rows], reject=reject))
                 report_progress("predicting", min(rows.stop, len(collection)), len(collection))
-    for note in collection.notes:
-        typer.secho(f"Note: {note}", err=True)
+    if not quiet:
+        _say(collection.notes)
 
 
 @app.command()
@@ -350,16 +361,16 @@ def encode(
     """Turn images or texts into feature vectors. After an interruption the same command goes on where it was."""
     from rich.console import Console
 
-    from newkinds.data import write_features
+    from newkinds.data import check_features_target, write_features
     from newkinds.terminal import progress_bars
 
     with progress_bars(Console(stderr=True), quiet):
         encoding = _encoding(encoder, device, cache, no_cache, workers, full_precision)
-        collection = _collect(source, encoding, labels=labels, truth=truth, text=text, label=label)
+        options = {"labels": labels, "truth": truth, "text": text, "label": label}
+        collection = _collect(source, encoding, functools.partial(check_features_target, out), **options)
         write_features(collection, out)
     if not quiet:
-        for note in collection.notes:
-            typer.secho(f"Note: {note}", err=True)
+        _say(collection.notes)
         typer.echo(f"{len(collection):,} samples × {collection.features.shape[1]} features are in {out}.")
 
 
@@ -429,6 +440,9 @@ def estimate(
     label: LabelColumn = None,
     encoder: EncoderName = None,
     cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
     method: Annotated[SearchRule, typer.Option(help="What to cluster by.")] = SearchRule.rehearsal,
     bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
     seed: Seed = 0,
@@ -448,9 +462,8 @@ def estimate(
 
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
-        encoding = _encoding(encoder, device, cache, False, None, False)
-        collection = _collect(source, encoding, labels=labels, text=text, label=label)
-        check_partly_labelled(collection)
+        encoding = _encoding(encoder, device, cache, no_cache, workers, full_precision)
+        collection = _collect(source, encoding, check_partly_labelled, labels=labels, text=text, label=label)
         found = estimate_n_categories(
             collection.features, collection.labels, method.value, bounds, device=device, random_state=seed
         )

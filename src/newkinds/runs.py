@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from newkinds import __version__
-from newkinds.data import FeatureSet
+from newkinds.data import FeatureSet, RawCollection
 from newkinds.data.pictures import png
 from newkinds.engine import normalised
 from newkinds.errors import InputError
@@ -75,7 +75,7 @@ class Discovery:
         return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
 
 
-def check_partly_labelled(collection: FeatureSet) -> None:
+def check_partly_labelled(collection: FeatureSet | RawCollection) -> None:
     """Refuse a collection of which nothing, or everything, is labelled."""
     if collection.n_labelled == 0:
         raise InputError(

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from newkinds.data.raw import RawCollection
@@ -322,3 +323,47 @@ def test_a_killed_command_loses_at_most_an_epoch(tmp_path: Path) -> None:
     losses = json.loads((out / "encoder.json").read_text())["losses"]
     assert len(losses) == 4
     assert losses[:done] == first  # taken over, not computed again
+
+
+SHARED = """
+import sys
+from pathlib import Path
+import numpy as np, torch
+from newkinds.data.raw import RawCollection
+from newkinds.encoders import finetune as room
+from newkinds.encoders.modules import ModuleEncoder
+from newkinds.encoders.preparation import ImagePreparation
+from newkinds.runtime import processes
+
+def encoder(*_, **__):
+    torch.manual_seed(0)
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 4, stride=4), torch.nn.ReLU(), torch.nn.Conv2d(6, 6, 1))
+    return ModuleEncoder(layers, ImagePreparation(size=(16, 16), resize=20), "tiny")
+
+room.load_encoder = encoder
+rng = np.random.default_rng(0)
+items = list(rng.integers(0, 256, (20, 22, 22, 3), dtype=np.uint8))
+labels = np.where(np.arange(20) % 2 == 0, np.arange(20) % 3, -1)
+collection = RawCollection("images", items, tuple(map(str, range(20))), labels)
+settings = room.Finetuning(epochs=2, batch_size=8, outputs=32, workers=0, accumulate=int(sys.argv[2]))
+with processes("cpu"):
+    room.finetune(collection, "tiny", Path(sys.argv[1]), settings, device="cpu")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SHARED)
+    together = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"),
+        str(script),
+    ]
+    for name, command in (("one", [sys.executable, str(script)]), ("two", together)):
+        subprocess.run([*command, str(tmp_path / name), "1"], check=True, timeout=120, capture_output=True)
+    one, two = (load_file(tmp_path / name / "trained.safetensors") for name in ("one", "two"))
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=1e-3, atol=1e-5)
+    losses = [json.loads((tmp_path / name / "encoder.json").read_text())["losses"] for name in ("one", "two")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

@@ -7,11 +7,12 @@ from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_features
 from newkinds.data.sources import read_source
 from newkinds.data.streams import read_stream
-from newkinds.data.writing import staged, write_features
+from newkinds.data.writing import check_features_target, staged, write_features
 
 __all__ = [
     "FeatureSet",
     "RawCollection",
+    "check_features_target",
     "digits",
     "read_array",
     "read_features",

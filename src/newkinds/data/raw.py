@@ -85,9 +85,12 @@ class RawCollection:
     def __len__(self) -> int:
         return len(self.items)
 
+    @property
+    def n_labelled(self) -> int:
+        return int((self.labels != UNLABELLED).sum())
+
     def __repr__(self) -> str:
-        labelled = int((self.labels != UNLABELLED).sum())
-        return f"RawCollection({len(self)} {self.kind}, {labelled} labelled, {len(self.skipped)} skipped)"
+        return f"RawCollection({len(self)} {self.kind}, {self.n_labelled} labelled, {len(self.skipped)} skipped)"
 
     def only(self, marked: npt.NDArray[np.bool_], skipped: Sequence[tuple[str, str]] = ()) -> "RawCollection":
         """The samples that are marked; `skipped` says why others are not, where there is something to say."""

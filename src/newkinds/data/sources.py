@@ -7,11 +7,15 @@ from newkinds.data.images import read_images
 from newkinds.data.published import read_published
 from newkinds.data.raw import Kind, RawCollection
 from newkinds.data.reading import RELEASED_FILES, read_features
+from newkinds.data.tables import PANDAS_INDEX
 from newkinds.data.texts import read_texts
 from newkinds.errors import InputError
 
+OTHER_COLUMNS = ("id", "label", "truth")
 TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
-FOLDERS = "folders"
+SOURCES = "a file or folder of features, a folder of images, a table of texts, or NAME:FOLDER, a published set"
+MOST_NUMBERS = 8
+"""Columns of numbers that a table of texts may have; with more, it is features with a text to show of each."""
 
 
 def read_source(
@@ -45,7 +49,9 @@ def read_source(
         _refuse(source, "a published data set", labels=labels, truth=truth, text=text, label=label)
         return read_published(name, rest)
     path = Path(source)
-    kind = kind_of(path, text)
+    if not path.exists():
+        raise InputError(f"{source} does not exist; a source is {SOURCES}")
+    kind = kind_of(path, text if label is None else text or "")
     if kind == "texts":
         return read_texts(path, text=text, label=label, labels=labels, truth=truth)
     if kind == "images":
@@ -73,11 +79,12 @@ def _has_features(path: Path) -> bool:
         schema = pq.read_schema(path)
     except (OSError, ValueError):
         return True  # reading it will say what is wrong
-    others = [field for field in schema if field.name not in {"id", "label", "truth", "text"}]
-    return any(
-        field.name == "features" or pa.types.is_floating(field.type) or pa.types.is_integer(field.type)
-        for field in others
-    )
+    own = [field for field in schema if field.name not in OTHER_COLUMNS and not field.name.startswith(PANDAS_INDEX)]
+    if any(field.name == "features" for field in own):
+        return True
+    numbers = [field for field in own if pa.types.is_floating(field.type) or pa.types.is_integer(field.type)]
+    texts = [field for field in own if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+    return len(numbers) > MOST_NUMBERS if texts else bool(numbers)
 
 
 def _refuse(source: str, what: str, **options: object) -> None:

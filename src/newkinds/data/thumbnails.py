@@ -1,5 +1,6 @@
 """Small pictures of images, made when they are asked for: a large collection's would not fit into memory."""
 
+import operator
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import overload
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from newkinds.data.images import thumbnail
 from newkinds.data.raw import Item
+from newkinds.errors import InputError
 
 Picture = npt.NDArray[np.uint8]
 SIZE = 64
@@ -37,7 +39,14 @@ class Thumbnails(Sequence[Picture]):
     @overload
     def __getitem__(self, at: slice) -> list[Picture]: ...
     def __getitem__(self, at: int | slice) -> Picture | list[Picture]:
-        if isinstance(at, int):
-            return thumbnail(self._items[at], SIZE)
+        if not isinstance(at, slice):
+            return _picture(self._items[operator.index(at)])
         with ThreadPoolExecutor(THREADS) as pool:
-            return list(pool.map(lambda item: thumbnail(item, SIZE), self._items[at]))
+            return list(pool.map(_picture, self._items[at]))
+
+
+def _picture(item: Item) -> Picture:
+    try:
+        return thumbnail(item, SIZE)
+    except InputError:  # it could be read when it was encoded; a file that has gone since does not undo a result
+        return np.full((SIZE, SIZE, 3), 255, dtype=np.uint8)

@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet
+from newkinds.data.raw import RawCollection
 from newkinds.data.reading import ENCODER_METADATA, RELEASED_FILES
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
+
+FILE_ENDINGS = (".npz", ".parquet", ".npy")
 
 
 def write_features(
@@ -63,6 +66,27 @@ def write_features(
             np.save(file, _fields(collection)["labels"])
     else:
         _write_released(path, features, collection)
+
+
+def check_features_target(target: Path, collection: FeatureSet | RawCollection) -> None:
+    """Refuse a place or a form for features before they are computed: what `write_features` could not write, and a
+    folder that is there and not one of features."""
+    if target.suffix.lower() in FILE_ENDINGS:
+        if target.is_dir():
+            raise InputError(f"{target} is a folder; give the name of a file")
+        return
+    there = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
+    if target.exists() and there != sorted(RELEASED_FILES):
+        raise InputError(f"{target} already exists and is not a folder of features; choose another place")
+    _check_truth(collection)
+
+
+def _check_truth(collection: FeatureSet | RawCollection) -> None:
+    if collection.truth is None or (collection.truth == UNLABELLED).any():
+        raise InputError(
+            f"the released layout ({', '.join(RELEASED_FILES)}) needs the true class of every sample; for other "
+            f"collections let the name end in {', '.join(FILE_ENDINGS)}"
+        )
 
 
 @contextmanager
@@ -133,8 +157,8 @@ def _write_parquet(path: Path, features: npt.NDArray[Any], collection: FeatureSe
 
 
 def _write_released(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
-    if collection.truth is None or (collection.truth == UNLABELLED).any():
-        raise InputError(f"the released layout ({', '.join(RELEASED_FILES)}) needs the true class of every sample")
+    check_features_target(path, collection)
+    assert collection.truth is not None
     is_known = np.isin(collection.truth, collection.known)
     classes = np.concatenate([collection.known, np.setdiff1d(collection.truth, collection.known)])
     order = np.argsort(classes)

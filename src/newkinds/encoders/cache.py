@@ -8,11 +8,12 @@ record at the end is passed over. A photo that is moved, renamed or copied is th
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +75,7 @@ class FeatureCache:
 
     Examples
     --------
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with FeatureCache(Path(folder), "some-encoder") as cache:
     ...         cache.add([b"0123456789abcdef"], np.ones((1, 3), dtype=np.float32))
@@ -90,7 +92,8 @@ class FeatureCache:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):  # said already when it was written to
+                self._file.close()
             self._file = None
 
     def find(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.bool_], FloatArray | None]:
@@ -119,8 +122,7 @@ class FeatureCache:
         try:
             if self._file is None:
                 self._folder.mkdir(parents=True, exist_ok=True)
-                descriptor, _ = tempfile.mkstemp(ENDING, f"{features.shape[1]}-", self._folder)
-                self._file = os.fdopen(descriptor, "ab")
+                self._file = (self._folder / f"{features.shape[1]}-{uuid4().hex}{ENDING}").open("xb")
             self._file.write(records.tobytes())
             self._file.flush()
         except OSError as error:
@@ -131,7 +133,7 @@ class FeatureCache:
         if self._folder is None or not self._folder.is_dir():
             return []
         parts: list[npt.NDArray[np.void]] = []
-        for path in sorted(self._folder.glob(f"*{ENDING}")):
+        for path in sorted(self._folder.glob(f"[1-9]*-*{ENDING}")):
             dtype = _record(int(path.name.partition("-")[0]))
             if n := path.stat().st_size // dtype.itemsize:
                 parts.append(np.memmap(path, dtype=dtype, mode="r", shape=(n,)))

@@ -28,13 +28,19 @@ class Encoding:
     workers: int | None = None
 
 
-def as_features(collection: FeatureSet | RawCollection, encoding: Encoding) -> FeatureSet:
-    """The collection as feature vectors, with a record of the encoder, pictures, and notes of what is odd."""
+def as_features(
+    collection: FeatureSet | RawCollection, encoding: Encoding, encoder: Encoder | None = None
+) -> FeatureSet:
+    """The collection as feature vectors, with a record of the encoder, pictures, and notes of what is odd.
+
+    `encoder` is the one that `encoding` names, where it is loaded already.
+    """
     if isinstance(collection, FeatureSet):
         if encoding.name is not None:
             raise InputError(f"these are features already; the encoder {encoding.name!r} has nothing to do")
         return collection
-    encoder = load_encoder(encoding.name, collection.kind, device=encoding.device, half=encoding.half)
+    if encoder is None:
+        encoder = load_encoder(encoding.name, collection.kind, device=encoding.device, half=encoding.half)
     encoded = encode(collection, encoder, cache=encoding.cache, workers=encoding.workers)
     features = encoded.collection.with_features(encoded.features)
     return replace(
@@ -74,14 +80,14 @@ def features_for(
         raise InputError(f"the run was made of features: give it features, not {collection.kind}")
     if record["kind"] != collection.kind:
         raise InputError(f"the run was made of {record['kind']}, this is a collection of {collection.kind}")
-    found = as_features(collection, replace(encoding, name=encoding.name or record["name"]))
-    assert found.encoder is not None
-    if found.encoder["fingerprint"] != record["fingerprint"]:
+    name = encoding.name or record["name"]
+    encoder = load_encoder(name, collection.kind, device=encoding.device, half=encoding.half)
+    if encoder.fingerprint != record["fingerprint"]:
         raise InputError(
-            f"the encoder {found.encoder['name']!r} is not the one the run was made with: weights or preprocessing "
-            "differ; give the right one with --encoder"
+            f"the encoder {name!r} is not the one the run was made with: weights or preprocessing differ; give the "
+            "right one with --encoder"
         )
-    return found
+    return as_features(collection, encoding, encoder)
 
 
 def _notes(encoded: Encoded) -> list[str]:

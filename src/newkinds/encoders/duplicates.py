@@ -36,12 +36,12 @@ class Duplicates:
     def notes(self, ids: Sequence[str]) -> list[str]:
         """What a user should know, in a sentence each."""
         said = (
-            (self.conflicting, "samples have the same content but different labels"),
-            (self.exact, "unlabelled samples have the same content as a labelled one"),
-            (self.near, "unlabelled samples are nearly the same as a labelled one"),
+            (self.conflicting, "labelled samples with the same content as one of another label"),
+            (self.exact, "unlabelled samples with the same content as a labelled one"),
+            (self.near, "unlabelled samples that are nearly the same as a labelled one"),
         )
         return [
-            f"{len(pairs)} {what}, such as {ids[pairs[0][1]]} and {ids[pairs[0][0]]}"
+            f"{what}: {len(pairs)}, such as {ids[pairs[0][1]]} and {ids[pairs[0][0]]}"
             for pairs, what in said
             if pairs
         ]
@@ -77,12 +77,17 @@ def _near(labels: IntArray, features: npt.NDArray[np.floating]) -> list[tuple[in
         return []
     lengths = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     unit = (features / lengths).astype(np.float32)
-    known, pairs = unit[labelled].T, []
+    pairs: list[tuple[int, int]] = []
     for first in range(0, len(unlabelled), COMPARED_AT_ONCE):
         rows = unlabelled[first : first + COMPARED_AT_ONCE]
-        cosines = unit[rows] @ known
-        nearest = cosines.argmax(axis=1)
-        for i in np.flatnonzero(cosines[np.arange(len(rows)), nearest] >= NEAR).tolist():
-            pairs.append((int(labelled[nearest[i]]), int(rows[i])))
+        best, nearest = np.full(len(rows), -np.inf, dtype=np.float32), np.zeros(len(rows), dtype=np.int64)
+        for start in range(0, len(labelled), COMPARED_AT_ONCE):
+            cosines = unit[rows] @ unit[labelled[start : start + COMPARED_AT_ONCE]].T
+            at = cosines.argmax(axis=1)
+            found = cosines[np.arange(len(rows)), at]
+            nearest = np.where(found > best, start + at, nearest)
+            best = np.maximum(best, found)
+        close = np.flatnonzero(best >= NEAR)
+        pairs += zip(labelled[nearest[close]].tolist(), rows[close].tolist(), strict=True)
         report_progress("looking for duplicates", min(first + COMPARED_AT_ONCE, len(unlabelled)), len(unlabelled))
     return pairs

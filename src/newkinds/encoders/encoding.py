@@ -5,11 +5,16 @@ call goes on where it was. Samples are prepared (decoded, resized) by other proc
 """
 
 import multiprocessing
+import multiprocessing.connection
+import os
+import signal
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -117,6 +122,8 @@ def _compute(
     def encode_batch() -> None:
         if batch:
             features = np.asarray(encoder.encode([sample for _, sample in batch]), dtype=np.float32)
+            if features.ndim != 2 or len(features) != len(batch):
+                raise InputError(f"{encoder.name} gives an array {features.shape} for {len(batch)} samples")
             bad = ~np.isfinite(features).all(axis=1)
             if bad.any():
                 raise InputError(
@@ -129,15 +136,15 @@ def _compute(
 
     items = (collection.items[row] for row in rows)
     processes = n_workers(encoder.kind, workers) if len(rows) > CHUNK else 0
-    samples = prepared(items, encoder.preparation, processes, AHEAD * encoder.batch_size)
-    for done, (row, sample) in enumerate(zip(rows, samples, strict=True), start=1):
-        if isinstance(sample, Unreadable):
-            failed[row] = sample.why
-        else:
-            batch.append((row, sample))
-        if len(batch) == encoder.batch_size or done == len(rows):
-            encode_batch()
-            report_progress("encoding", done, len(rows))
+    with closing(prepared(items, encoder.preparation, processes, AHEAD * encoder.batch_size)) as samples:
+        for done, (row, sample) in enumerate(zip(rows, samples, strict=True), start=1):
+            if isinstance(sample, Unreadable):
+                failed[row] = sample.why
+            else:
+                batch.append((row, sample))
+            if len(batch) == encoder.batch_size or done == len(rows):
+                encode_batch()
+                report_progress("encoding", done, len(rows))
     return (np.concatenate(results) if results else None), failed, time.perf_counter() - began
 
 
@@ -155,7 +162,9 @@ def n_workers(kind: Kind, asked: int | None) -> int:
     return 0 if kind == "texts" else min(MOST_WORKERS, n_cores())
 
 
-def prepared(samples: Iterable[Any], preparation: Callable[[Any], Any], workers: int, ahead: int) -> Iterator[Any]:
+def prepared(
+    samples: Iterable[Any], preparation: Callable[[Any], Any], workers: int, ahead: int
+) -> Generator[Any, None, None]:
     """What a preparation makes of samples, in their order; `Unreadable` where it cannot.
 
     Worker processes are about `ahead` samples ahead of what is taken. Without workers, everything is done here.
@@ -167,7 +176,7 @@ def prepared(samples: Iterable[Any], preparation: Callable[[Any], Any], workers:
             yield from _prepare_some(preparation, chunk)
         return
     # A new interpreter for each: a copy of this one would inherit the model's threads and locks.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_serve)
     try:
         n_ahead = max(2 * workers, ahead // CHUNK)
         waiting = deque(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, n_ahead))
@@ -175,9 +184,25 @@ def prepared(samples: Iterable[Any], preparation: Callable[[Any], Any], workers:
             yield from waiting.popleft().result()
             waiting.extend(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, 1))
     except BrokenProcessPool as error:
-        raise InputError("a process that prepares samples was killed; is there too little memory?") from error
+        raise InputError(
+            "a process that prepares samples ended: there is too little memory, or this is a script that does not "
+            'begin its work below `if __name__ == "__main__":`; workers=0 prepares without other processes'
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _serve() -> None:
+    """In a worker: leave an interruption to the process that is served, and end when that does, however it does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    served = multiprocessing.parent_process()
+    assert served is not None
+
+    def watch() -> None:
+        multiprocessing.connection.wait([served.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _prepare_some(preparation: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:

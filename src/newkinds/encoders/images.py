@@ -3,7 +3,9 @@
 Neither torchvision nor timm is needed: preprocessing is `ImagePreparation`, read from what a model says of itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,13 +45,19 @@ def huggingface_encoder(
         raise InputError(f'{name} needs transformers: pip install "newkinds[images]"') from error
     try:
         config_file = cached_file(name, CONFIG_FILE)
-        model = AutoModel.from_pretrained(name)
-    except (OSError, ValueError) as error:
+        with quiet_transformers():
+            model, loaded = AutoModel.from_pretrained(name, output_loading_info=True)
+    except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
         raise InputError(
             f"the encoder {name!r} cannot be loaded: {str(error).splitlines()[0]} Give the name of a model on "
             f"huggingface.co (which must be reachable once), a folder with config.json, {CONFIG_FILE} and weights, "
             "or an .onnx file"
         ) from error
+    missing = {str(each) for each in loaded["missing_keys"]}
+    if wanting := sorted(each for each in missing if "pooler" not in each) or sorted(
+        map(str, loaded["mismatched_keys"])
+    ):
+        raise InputError(f"the encoder {name!r} lacks weights of its own model: {wanting[0]} and perhaps others")
     preparation = ImagePreparation.beside(Path(str(config_file)).parent)
     assert preparation is not None
     return ModuleEncoder(
@@ -59,8 +67,31 @@ def huggingface_encoder(
         device=device,
         half=half,
         features=lambda own, batch: pooled(own, batch, pooling),
-        facts={"pooling": pooling},
+        facts={"pooling": pooling, "config": _decisive(model.config.to_dict())},
+        unused=missing,
     )
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Without its progress bars and its remarks on weights that are not used."""
+    logging: Any = import_module("transformers.utils.logging")
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _decisive(config: dict[str, Any]) -> dict[str, Any]:
+    """A model's configuration without what says nothing of its features."""
+    names = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "architectures")
+    return {name: value for name, value in config.items() if name not in names}
 
 
 def pooled(model: nn.Module, batch: Tensor, pooling: Pooling) -> Tensor:
@@ -73,11 +104,10 @@ def pooled(model: nn.Module, batch: Tensor, pooling: Pooling) -> Tensor:
     last: Tensor = output.last_hidden_state
     if last.ndim == 4:  # a convolutional net: (n, channels, height, width)
         return last.mean(dim=(2, 3))
-    if pooling == "mean":
-        return last.mean(dim=1)
-    if pooling == "auto" and not _has_class_token(model):
-        return last.mean(dim=1)
-    return last[:, 0]
+    has_class_token = _has_class_token(model)
+    if pooling == "cls" or (pooling == "auto" and has_class_token):
+        return last[:, 0]
+    return last[:, int(has_class_token) :].mean(dim=1)
 
 
 def _has_class_token(model: nn.Module) -> bool:
@@ -117,28 +147,43 @@ class OnnxImageEncoder:
     def __init__(self, path: Path, *, device: str = "cpu", preparation: ImagePreparation | None = None) -> None:
         self._session = onnx_session(path, device)
         given = self._session.get_inputs()
-        if len(given) != 1 or len(given[0].shape) != 4:
-            shapes = ", ".join(f"{each.name} {each.shape}" for each in given)
-            raise InputError(f"{path} must take one input of images (n, 3, height, width); it takes {shapes}")
+        shape = given[0].shape
+        is_float = given[0].type in {"tensor(float)", "tensor(float16)"}
+        if (
+            len(given) != 1
+            or len(shape) != 4
+            or (shape[1] not in (3, None) and isinstance(shape[1], int))
+            or not is_float
+        ):
+            shapes = ", ".join(f"{each.name} {each.shape} {each.type}" for each in given)
+            raise InputError(f"{path} must take one float input of images (n, 3, height, width); it takes {shapes}")
         self._input = given[0].name
         self._output = self._session.get_outputs()[0].name
         self._dtype = np.float16 if given[0].type == "tensor(float16)" else np.float32
-        self.preparation = preparation or ImagePreparation.beside(path) or _usual_preparation(given[0].shape)
+        self.preparation = preparation or ImagePreparation.beside(path) or _usual_preparation(shape)
+        if any(
+            isinstance(side, int) and side != own
+            for side, own in zip(shape[2:], self.preparation.size, strict=True)
+        ):
+            raise InputError(
+                f"{path} takes images of {shape[2:]}; they would be prepared to {self.preparation.size}"
+            )
         self.name, self.precision = str(path), np.dtype(self._dtype).name
-        fixed = given[0].shape[0]
+        fixed = shape[0]
         self.batch_size = fixed if isinstance(fixed, int) else BATCH_SIZE["cuda" if device == "cuda" else "cpu"]
         self._pad = isinstance(fixed, int)
         what = {"preparation": self.preparation.describe()}
-        self.fingerprint = fingerprint(what, lambda checksum: checksum.update(path.read_bytes()))
+        self.fingerprint = fingerprint(what, lambda checksum: feed_onnx(checksum, path))
 
     def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
         pixels = self.preparation.scaled(np.stack(batch)).astype(self._dtype, copy=False)
         if self._pad:
             pixels = np.pad(pixels, [(0, self.batch_size - len(batch)), (0, 0), (0, 0), (0, 0)])
-        found = np.asarray(self._session.run([self._output], {self._input: pixels})[0], dtype=np.float32)[
-            : len(batch)
-        ]
-        return found.reshape(*found.shape[:2], -1).mean(axis=2) if found.ndim > 2 else found
+        output = self._session.run([self._output], {self._input: pixels})[0]
+        found = np.asarray(output, dtype=np.float32)[: len(batch)]
+        if found.ndim == 3:  # (n, tokens, width): the class token
+            return found[:, 0]
+        return found.mean(axis=(2, 3)) if found.ndim == 4 else found
 
 
 def onnx_session(path: Path, device: str) -> Any:
@@ -157,6 +202,15 @@ def onnx_session(path: Path, device: str) -> Any:
         )
     except Exception as error:  # onnxruntime raises types of its own that share no base
         raise InputError(f"{path} cannot be read as an ONNX model: {error}") from error
+
+
+def feed_onnx(checksum: Any, path: Path) -> None:
+    """Add an ONNX file to a checksum, and the files beside it that it names: large weights may lie there."""
+    content = path.read_bytes()
+    checksum.update(content)
+    for beside in sorted(path.parent.iterdir()):
+        if beside != path and beside.is_file() and beside.name.encode() in content:
+            checksum.update(beside.read_bytes())
 
 
 def _usual_preparation(shape: Sequence[Any]) -> ImagePreparation:

@@ -1,6 +1,6 @@
 """Any PyTorch module as an encoder of images."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -29,9 +29,13 @@ class ModuleEncoder:
     half : bool, optional
         Compute in half precision; by default on CUDA only.
     features : callable, optional
-        From the module and a batch to features; by default the module itself. More than two axes are averaged away.
+        From the module and a batch to features; by default the module itself. Of (n, tokens, width) the first token
+        counts, (n, width, height, width) is averaged over the image.
     facts : mapping, optional
-        What else decides the features, for the fingerprint.
+        What else decides the features, for the fingerprint: it covers the module's structure and weights, but not
+        `features`.
+    unused : collection of str
+        Weights that play no part, and so are not covered.
 
     Examples
     --------
@@ -53,6 +57,7 @@ class ModuleEncoder:
         half: bool | None = None,
         features: Callable[[nn.Module, Tensor], Tensor] | None = None,
         facts: Mapping[str, Any] | None = None,
+        unused: Collection[str] = (),
     ) -> None:
         self.name, self.preparation = name, preparation
         self.batch_size = BATCH_SIZE[torch.device(device).type]
@@ -60,8 +65,8 @@ class ModuleEncoder:
         self._device = torch.device(device)
         self._dtype = torch.float16 if (self._device.type == "cuda" if half is None else half) else torch.float32
         self.precision = str(self._dtype).removeprefix("torch.")
-        what = {"preparation": preparation.describe(), **(facts or {})}
-        self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module))
+        what = {"preparation": preparation.describe(), "module": str(module), **(facts or {})}
+        self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module, unused))
         self.module = module.eval().to(self._device, self._dtype)
 
     def with_tensors(self, tensors: Mapping[str, Tensor], name: str) -> Self:
@@ -77,17 +82,22 @@ class ModuleEncoder:
             torch.tensor(each, device=self._device) for each in (self.preparation.mean, self.preparation.std)
         )
         scaled = ((pixels / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
-        found = self._features(self.module, scaled.to(self._dtype))
-        return found.flatten(2).mean(dim=2) if found.ndim > 2 else found
+        try:
+            found = self._features(self.module, scaled.to(self._dtype))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{self.name} does not take these images: {error}") from error
+        if found.ndim == 3:  # (n, tokens, width): the class token
+            return found[:, 0]
+        return found.flatten(2).mean(dim=2) if found.ndim == 4 else found
 
     def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
         with torch.inference_mode():
             return np.asarray(self.forward(batch).float().cpu().numpy(), dtype=np.float32)
 
 
-def feed_weights(checksum: Any, module: nn.Module) -> None:
-    """Add all of a module's weights to a checksum."""
-    for name, value in sorted(module.state_dict().items()):
+def feed_weights(checksum: Any, module: nn.Module, unused: Collection[str] = ()) -> None:
+    """Add a module's weights to a checksum."""
+    for name, value in sorted(item for item in module.state_dict().items() if item[0] not in unused):
         checksum.update(name.encode() + _bytes(value))
 
 

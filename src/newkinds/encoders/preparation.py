@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.images import open_image
+from newkinds.data.images import MOST_PIXELS, open_image
 from newkinds.data.raw import Item
 from newkinds.errors import InputError
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CONFIG_FILE = "preprocessor_config.json"
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+WARPED = 384
+"""From this size on, models with a `crop_pct` want the whole image, stretched, and no crop."""
 BILINEAR, BICUBIC = 2, 3
 """Pillow's numbers, which `preprocessor_config.json` uses too."""
 
@@ -74,6 +76,9 @@ class ImagePreparation:
             target = (self.resize, other) if image.width <= image.height else (other, self.resize)
         else:
             target = (self.resize[1], self.resize[0])
+        if target[0] * target[1] > MOST_PIXELS:
+            name = item if isinstance(item, Path) else "an image"
+            raise InputError(f"{name} has {image.width} × {image.height} pixels, which is too long and thin")
         return image if image.size == target else image.resize(target, self.resample)
 
     def _crop(self, image: "Image") -> "Image":
@@ -88,31 +93,48 @@ class ImagePreparation:
     @classmethod
     def from_config(cls, config: Mapping[str, Any], where: str = CONFIG_FILE) -> "ImagePreparation":
         """Read a `preprocessor_config.json`, the file that Hugging Face models carry."""
-        crop = _size(config["crop_size"]) if config.get("do_center_crop") and "crop_size" in config else None
+        try:
+            return cls._from_config(config, where)
+        except (TypeError, AttributeError, KeyError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{where} cannot be understood: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def _from_config(cls, config: Mapping[str, Any], where: str) -> "ImagePreparation":
+        crop = _size(config["crop_size"], where) if config.get("do_center_crop") and "crop_size" in config else None
         resize: int | tuple[int, int] | None = None
         if config.get("do_resize", True) and config.get("size") is not None:
             size = config["size"]
+            crop_part = config.get("crop_pct")
             if isinstance(size, int):
-                resize = size if crop else (size, size)
+                resize = size if crop or crop_part else (size, size)
             elif "shortest_edge" in size:
                 resize = int(size["shortest_edge"])
             else:
-                resize = _size(size)
-            if "crop_pct" in config and config["crop_pct"] is not None and isinstance(resize, int) and not crop:
-                crop, resize = (resize, resize), int(resize / config["crop_pct"])
+                resize = _size(size, where)
+            if crop_part and isinstance(resize, int) and not crop:
+                crop = (resize, resize)
+                resize = int(resize / crop_part) if resize < WARPED else crop
         seen = crop or (resize if isinstance(resize, tuple) else None)
         if seen is None or resize is None:
             raise InputError(f"{where} names no fixed size (size, crop_size); it has {', '.join(config)}")
         if not config.get("do_rescale", True) or config.get("rescale_factor", 1 / 255) != 1 / 255:
             raise InputError(f"{where}: images must be scaled by 1/255 (rescale_factor)")
         plain = not config.get("do_normalize", True)
-        return cls(
+        found = cls(
             size=seen,
             resize=resize,
-            resample=int(config.get("resample", BILINEAR)),
-            mean=(0.0,) * 3 if plain else tuple(config.get("image_mean", IMAGENET_MEAN)),
-            std=(1.0,) * 3 if plain else tuple(config.get("image_std", IMAGENET_STD)),
+            resample=BILINEAR if config.get("resample") is None else int(config["resample"]),
+            mean=(0.0,) * 3 if plain else tuple(config.get("image_mean") or IMAGENET_MEAN),
+            std=(1.0,) * 3 if plain else tuple(config.get("image_std") or IMAGENET_STD),
         )
+        sides = (*found.size, *(found.resize if isinstance(found.resize, tuple) else (found.resize,)))
+        if min(sides) < 1 or found.resample not in range(6) or len(found.mean) != 3 or len(found.std) != 3:
+            raise InputError(f"{where}: sizes must be positive, resample 0 to 5, mean and std of three channels")
+        if min(found.std) <= 0:
+            raise InputError(f"{where}: image_std must be positive; got {found.std}")
+        return found
 
     @classmethod
     def beside(cls, model: Path) -> "ImagePreparation | None":
@@ -124,14 +146,16 @@ class ImagePreparation:
             config = json.loads(path.read_text("utf-8"))
         except ValueError as error:
             raise InputError(f"{path} is not JSON: {error}") from error
+        if not isinstance(config, dict):
+            raise InputError(f"{path} must hold a JSON object; it holds a {type(config).__name__}")
         return cls.from_config(config, str(path))
 
 
-def _size(value: Any) -> tuple[int, int]:
+def _size(value: Any, where: str) -> tuple[int, int]:
     if isinstance(value, int):
         return value, value
     if "height" in value and "width" in value:
         return int(value["height"]), int(value["width"])
     if "shortest_edge" in value:
         return int(value["shortest_edge"]), int(value["shortest_edge"])
-    raise InputError(f"a size must be a number, or have height and width; got {value!r}")
+    raise InputError(f"{where}: a size must be a number, or have height and width; got {value!r}")

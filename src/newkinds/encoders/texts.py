@@ -9,7 +9,7 @@ from torch import Tensor
 
 from newkinds.data.raw import Item, Kind
 from newkinds.encoders.encoder import FloatArray, fingerprint
-from newkinds.encoders.images import onnx_session
+from newkinds.encoders.images import feed_onnx, onnx_session, quiet_transformers
 from newkinds.encoders.modules import BATCH_SIZE, feed_weights, replace_tensors
 from newkinds.errors import InputError
 
@@ -22,7 +22,7 @@ MOST_CHARACTERS = 100_000
 
 def same_text(item: Item) -> str:
     """What a text is prepared to: itself, but not beyond what any encoder reads."""
-    return str(item)[:MOST_CHARACTERS]
+    return str(item)[:MOST_CHARACTERS].encode("utf-8", "replace").decode("utf-8")  # no halves of surrogate pairs
 
 
 class SentenceEncoder:
@@ -46,8 +46,9 @@ class SentenceEncoder:
         except ImportError as error:
             raise InputError(f'{name} needs sentence-transformers: pip install "newkinds[text]"') from error
         try:
-            self.module = SentenceTransformer(str(_location(name)), device=device, trust_remote_code=False)
-        except (OSError, ValueError) as error:
+            with quiet_transformers():
+                self.module = SentenceTransformer(str(_location(name)), device=device, trust_remote_code=False)
+        except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
             raise InputError(
                 f"the encoder {name!r} cannot be loaded: {str(error).splitlines()[0]} Give the name of a model on "
                 "huggingface.co (which must be reachable once) or a folder of sentence-transformers"
@@ -103,14 +104,18 @@ class OnnxTextEncoder:
             from tokenizers import Tokenizer
         except ImportError as error:
             raise InputError(f'{path} needs tokenizers: pip install "newkinds[text]"') from error
-        self._tokenizer = Tokenizer.from_file(str(vocabulary / TOKENIZER_FILE))
+        try:
+            self._tokenizer = Tokenizer.from_file(str(vocabulary / TOKENIZER_FILE))
+        except Exception as error:  # what tokenizers raises has no type of its own
+            raise InputError(f"{vocabulary / TOKENIZER_FILE} cannot be read: {error}") from error
         self._tokenizer.enable_truncation(most_tokens)
         self._tokenizer.enable_padding()
         self.name, self.precision = str(path), "float32"
         self.preparation: Callable[[Item], str] = same_text
         self.batch_size = BATCH_SIZE["cuda" if device == "cuda" else "cpu"]
-        contents = path.read_bytes() + (vocabulary / TOKENIZER_FILE).read_bytes()
-        self.fingerprint = fingerprint({"tokens": most_tokens}, lambda checksum: checksum.update(contents))
+        words = (vocabulary / TOKENIZER_FILE).read_text("utf-8")
+        what = {"tokens": most_tokens, "vocabulary": words}
+        self.fingerprint = fingerprint(what, lambda checksum: feed_onnx(checksum, path))
 
     def encode(self, batch: Sequence[str]) -> FloatArray:
         tokens = self._tokenizer.encode_batch(list(batch))
@@ -124,7 +129,7 @@ class OnnxTextEncoder:
             self._session.run(None, {name: given[name] for name in self._inputs})[0], dtype=np.float32
         )
         if found.ndim == 3:
-            found = (found * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+            found = (found * mask[:, :, None]).sum(axis=1) / np.maximum(mask.sum(axis=1, keepdims=True), 1)
         return found.astype(np.float32)
 
 
