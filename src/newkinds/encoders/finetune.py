@@ -12,7 +12,7 @@ process takes its share of a batch and sees the projections of all.
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -117,6 +117,7 @@ def finetune(
     settings: Finetuning | None = None,
     *,
     device: str = "auto",
+    watch: Callable[[int, Trainable], None] | None = None,
 ) -> list[float]:
     """Train the last blocks of an encoder on a collection and save it; returns the mean loss of each epoch.
 
@@ -130,6 +131,8 @@ def finetune(
         Folder to make; `load_encoder` takes it as a name.
     settings : Finetuning, optional
     device : str
+    watch : callable, optional
+        Called after each epoch with its number, from 1, and the encoder as it is then.
     """
     settings = settings or Finetuning()
     encoder = load_encoder(encoder_name, collection.kind, device=device, half=False)
@@ -144,6 +147,8 @@ def finetune(
         if rank() == 0:
             training.save(states)
         report_progress("fine-tuning", epoch + 1, settings.epochs)
+        if watch is not None:
+            watch(epoch + 1, encoder)
     if rank() == 0:
         _write(training, out)
         shutil.rmtree(states, ignore_errors=True)

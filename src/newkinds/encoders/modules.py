@@ -68,6 +68,7 @@ class ModuleEncoder:
         what = {"preparation": preparation.describe(), "module": str(module), **(facts or {})}
         self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module, unused))
         self.module = module.eval().to(self._device, self._dtype)
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def with_tensors(self, tensors: Mapping[str, Tensor], name: str) -> Self:
         """Take on other values of some weights, and another name."""
@@ -81,7 +82,7 @@ class ModuleEncoder:
         mean, std = (
             torch.tensor(each, device=self._device) for each in (self.preparation.mean, self.preparation.std)
         )
-        scaled = ((pixels / 255 - mean) / std).permute(0, 3, 1, 2).contiguous()
+        scaled = ((pixels / 255 - mean) / std).permute(0, 3, 1, 2)  # channels last, as are the weights: faster
         try:
             found = self._features(self.module, scaled.to(self._dtype))
         except (TypeError, ValueError) as error:
