@@ -30,7 +30,7 @@ from newkinds.runtime import n_cores, report_progress
 
 AHEAD = 4
 """Batches that are prepared ahead of the model."""
-MOST_WORKERS = 8
+MOST_WORKERS = 16
 CHUNK = 8
 """Samples that a worker process prepares in one go."""
 
@@ -72,8 +72,8 @@ def encode(
     cache : path, optional
         Folder in which features are remembered between calls; by default nowhere.
     workers : int, optional
-        Processes that prepare samples; 0 prepares in this one. By default one for each core but at most 8 for
-        images, 0 for texts.
+        Processes that prepare samples; 0 prepares in this one. By default one for each core but at most
+        16 for images, 0 for texts.
     """
     if collection.kind != encoder.kind:
         raise InputError(f"{encoder.name} encodes {encoder.kind}; this is a collection of {collection.kind}")

@@ -12,8 +12,8 @@ process takes its share of a batch and sees the projections of all.
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -141,14 +141,14 @@ def finetune(
     training = _Training(_readable(collection, encoder, settings.workers), encoder, settings)
     states = out.absolute().with_name(f".{out.name}.state")
     training.resume(states)
-    views = training.views()
-    for epoch in range(training.epoch, settings.epochs):
-        training.run_epoch(views)
-        if rank() == 0:
-            training.save(states)
-        report_progress("fine-tuning", epoch + 1, settings.epochs)
-        if watch is not None:
-            watch(epoch + 1, encoder)
+    with closing(training.views()) as views:
+        for epoch in range(training.epoch, settings.epochs):
+            training.run_epoch(views)
+            if rank() == 0:
+                training.save(states)
+            report_progress("fine-tuning", epoch + 1, settings.epochs)
+            if watch is not None:
+                watch(epoch + 1, encoder)
     if rank() == 0:
         _write(training, out)
         shutil.rmtree(states, ignore_errors=True)
@@ -208,7 +208,7 @@ class _Training:
         """Epochs that are done."""
         return len(self.losses)
 
-    def views(self) -> Iterator[Any]:
+    def views(self) -> Generator[Any, None, None]:
         """The views that this process computes, for all the epochs that remain: batch by batch, the first views of
         its samples, then the second ones."""
         workers = n_workers(self.encoder.kind, self.settings.workers)
