@@ -95,10 +95,7 @@ def test_a_collection_of_texts(minilm, tmp_path):
 
 def test_half_of_a_surrogate_pair_is_no_crash(minilm):
     collection = RawCollection("texts", ["card \ud83d", "refund"], ("a", "b"), np.array([-1, -1]))
-    try:
-        assert len(encode(collection, minilm).features) in (1, 2)
-    except InputError as error:
-        assert "a" in str(error)  # noqa: PT017 - either way is right
+    assert len(encode(collection, minilm).features) == 2
 
 
 def test_a_saved_model_is_the_same_by_its_folder(minilm, tmp_path):

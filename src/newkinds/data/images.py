@@ -161,7 +161,7 @@ _pillows_warnings_muted = _Muted()
 
 def _need_pillow() -> None:
     try:
-        import PIL.Image  # noqa: F401
+        import PIL.Image  # noqa: F401 - only to see whether it is there
     except ImportError as error:
         raise InputError(
             'images are opened with Pillow, which is missing: pip install "newkinds[images]"'

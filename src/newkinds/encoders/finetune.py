@@ -386,7 +386,7 @@ def _gathered(views: Tensor) -> Tensor:
         return views
     from torch.distributed.nn.functional import all_gather
 
-    return torch.cat(all_gather(views.contiguous()), dim=1)  # type: ignore[no-untyped-call]
+    return torch.cat(all_gather(views.contiguous()), dim=1)  # type: ignore[no-untyped-call]  # it has no types
 
 
 def _cosine(first: float, last: float, done: float) -> float:

@@ -67,7 +67,7 @@ def huggingface_encoder(
         device=device,
         half=half,
         features=lambda own, batch: pooled(own, batch, pooling),
-        facts={"pooling": pooling, "config": _decisive(model.config.to_dict())},
+        facts={"pooling": pooling, "config": _decisive(model.config.to_diff_dict())},
         unused=missing,
     )
 
@@ -89,7 +89,10 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _decisive(config: dict[str, Any]) -> dict[str, Any]:
-    """A model's configuration without what says nothing of its features."""
+    """Of a model's configuration what differs from its class, without what says nothing of the features.
+
+    Not all of it: another version of transformers may add fields, and the encoder is still the same.
+    """
     names = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "architectures")
     return {name: value for name, value in config.items() if name not in names}
 
@@ -131,7 +134,7 @@ def efficientnet_encoder(*, device: str = "cpu", half: bool | None = None) -> Mo
         "efficientnet-lite0",
         device=device,
         half=half,
-        features=lambda own, batch: own.extract_features(batch),  # type: ignore[operator]
+        features=lambda own, batch: own.extract_features(batch),  # type: ignore[operator]  # it has no types
     )
 
 

@@ -68,7 +68,7 @@ class ModuleEncoder:
         what = {"preparation": preparation.describe(), "module": str(module), **(facts or {})}
         self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module, unused))
         self.module = module.eval().to(self._device, self._dtype)
-        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in its types
 
     def with_tensors(self, tensors: Mapping[str, Tensor], name: str) -> Self:
         """Take on other values of some weights, and another name."""
