@@ -36,6 +36,7 @@ LEVELS = {
     "predictions": 3,
     "runs": 3,
     "report": 4,
+    "benchmark": 4,
     "terminal": 4,
     "options": 4,
     "cli": 5,
@@ -89,7 +90,7 @@ def test_looking_at_a_run_does_not_wait_for_pytorch() -> None:
 
 
 def test_optional_packages_are_never_imported_by_the_methods() -> None:
-    optional = ["transformers", "onnxruntime", "sentence_transformers", "umap", "fastapi", "PIL"]
+    optional = ["transformers", "onnxruntime", "sentence_transformers", "umap", "fastapi", "PIL", "matplotlib"]
     code = f"import sys, newkinds.cli, newkinds.runs; print([m for m in {optional} if m in sys.modules])"
     assert run_python(code) == "[]"
 

@@ -11,7 +11,18 @@ if TYPE_CHECKING:
     from newkinds.data import FeatureSet, read_features, write_features
     from newkinds.errors import InputError
     from newkinds.labels import UNLABELLED, encode_labels
-    from newkinds.methods import PIM, RIM, TIM, KMeans, SemiSupervisedKMeans, estimate_n_categories
+    from newkinds.methods import (
+        ORCA,
+        PIM,
+        RIM,
+        TIM,
+        UNO,
+        KMeans,
+        RankStats,
+        SemiSupervisedKMeans,
+        SimGCD,
+        estimate_n_categories,
+    )
     from newkinds.metrics import accuracy
     from newkinds.objective import Objective
     from newkinds.runs import load
@@ -24,6 +35,10 @@ _HOME = {
     "TIM": "methods",
     "KMeans": "methods",
     "SemiSupervisedKMeans": "methods",
+    "SimGCD": "methods",
+    "UNO": "methods",
+    "ORCA": "methods",
+    "RankStats": "methods",
     "estimate_n_categories": "methods",
     "Objective": "objective",
     "accuracy": "metrics",
@@ -37,15 +52,19 @@ _HOME = {
 }
 
 __all__ = [
+    "ORCA",
     "PIM",
     "RIM",
     "TIM",
     "UNLABELLED",
+    "UNO",
     "FeatureSet",
     "InputError",
     "KMeans",
     "Objective",
+    "RankStats",
     "SemiSupervisedKMeans",
+    "SimGCD",
     "accuracy",
     "encode_labels",
     "estimate_n_categories",

@@ -19,10 +19,12 @@ import typer
 from newkinds import __version__
 from newkinds.errors import InputError
 from newkinds.options import (
+    BenchmarkName,
     Cache,
     Checkpoint,
     DeviceName,
     EncoderName,
+    FeatureSource,
     Force,
     FullPrecision,
     LabelColumn,
@@ -376,6 +378,45 @@ def encode(
 
 @app.command()
 @guarded
+def longtail(
+    source: FeatureSource,
+    imbalance: Annotated[float, typer.Option(help="Size of the largest class over that of the smallest.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Features to write: .npz, .parquet, or a folder.")],
+    labels: Labels = None,
+    truth: Annotated[
+        str | None, typer.Option(help="True class of every sample, if the source has none: a file as for --labels.")
+    ] = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Make a long-tailed version of a feature set: the sizes of its true classes fall exponentially."""
+    from rich.console import Console
+
+    from newkinds.data import FeatureSet, check_features_target, read_source, write_features
+    from newkinds.data.long_tail import long_tailed
+    from newkinds.data.sources import kind_of
+    from newkinds.terminal import progress_bars
+
+    if out.suffix.lower() == ".npy":
+        raise InputError(f"{out}: an .npy file has no place for the truth; write an .npz, a .parquet or a folder")
+    if out.resolve() in [Path(given).resolve() for given in (source, labels, truth) if given is not None]:
+        raise InputError(f"{out} is what is read; choose another place")
+    with progress_bars(Console(stderr=True), quiet):
+        collection = None if kind_of(Path(source)) else read_source(source, labels=labels, truth=truth)
+        if not isinstance(collection, FeatureSet):
+            raise InputError(f"{source} is not a set of features; photos and texts become one by `newkinds encode`")
+        made = long_tailed(collection, imbalance, seed=seed)
+        check_features_target(out, made)
+        write_features(made, out)
+    if not quiet:
+        _say(made.notes)
+        typer.echo(
+            f"{len(made):,} samples, {made.n_labelled:,} labelled of {made.n_known} known classes, are in {out}."
+        )
+
+
+@app.command()
+@guarded
 def finetune(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Encoder to make: a folder, to be used as --encoder.")],
@@ -429,6 +470,51 @@ def finetune(
         losses = train(collection, encoder, out, settings, device=own_device)
     if not quiet and rank() == 0:
         typer.echo(f"The loss fell from {losses[0]:.3f} to {losses[-1]:.3f}. Use the encoder by --encoder {out}")
+
+
+@app.command()
+@guarded
+def benchmark(
+    name: Annotated[BenchmarkName, typer.Argument(help="Which table or figure.", show_choices=True)],
+    features: Annotated[
+        list[Path], typer.Option(help="A feature set with the truth, or a folder of such; may be given again.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, figures and results.")] = Path(
+        "newkinds-benchmark"
+    ),
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; tables show mean ± standard deviation.")] = 5,
+    methods: Annotated[
+        str | None, typer.Option(help="Rows of the tables, with commas between; all by default.")
+    ] = None,
+    imbalance: Annotated[
+        float, typer.Option(help="Of the long-tailed versions of balanced sets in the figure of λ; 0: none.")
+    ] = 50.0,
+    device: DeviceName = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Make the paper's tables and figures, with every rival, on feature sets of your own.
+
+    Repeat an interrupted command to go on where it was.
+    """
+    from rich.console import Console
+
+    from newkinds.benchmark import run_benchmark
+    from newkinds.terminal import progress_bars
+
+    console = Console(stderr=True)
+    say = (lambda line: None) if quiet else (lambda line: console.print(line, highlight=False, markup=False))
+    with progress_bars(console, quiet):
+        written = run_benchmark(
+            name.value,
+            features,
+            out,
+            n_seeds=seeds,
+            methods=None if methods is None else [each.strip() for each in methods.split(",")],
+            imbalance=imbalance,
+            device=device,
+            say=say,
+        )
+    typer.echo(f"Read {written}" if not quiet else str(written))
 
 
 @app.command()

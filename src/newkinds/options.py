@@ -13,6 +13,21 @@ class Method(StrEnum):
     tim = "tim"
     sskm = "sskm"
     kmeans = "kmeans"
+    simgcd = "simgcd"
+    uno = "uno"
+    orca = "orca"
+    rankstats = "rankstats"
+
+
+class BenchmarkName(StrEnum):
+    datasets = "datasets"
+    main = "main"
+    estimate_k = "estimate-k"
+    estimated_k = "estimated-k"
+    ablation = "ablation"
+    init = "init"
+    lambda_ = "lambda"
+    all = "all"
 
 
 class RecipeName(StrEnum):
@@ -44,6 +59,9 @@ Source = Annotated[
         help="Features (a folder with all_feats.npy …, an .npz, .npy or .parquet file), a folder of images, "
         "a table of texts (.csv, .tsv, .jsonl, .parquet), or NAME:FOLDER, a published set (cub:downloads)."
     ),
+]
+FeatureSource = Annotated[
+    str, typer.Argument(help="Features (a folder with all_feats.npy …, an .npz, .npy or .parquet file).")
 ]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.")]
 LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the labels in a table of texts.")]

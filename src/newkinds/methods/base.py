@@ -198,7 +198,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability of each category, columns in the order of `categories_`."""
         partitioner = self._calibrated
-        return np.exp(partitioner.log_probabilities(normalised(self._check_features(X, reset=False))))
+        return np.exp(partitioner.log_probabilities(self._unit(self._check_features(X, reset=False))))
 
     def novelty(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability that a sample belongs to a category that had no label."""
@@ -226,7 +226,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         confidence, novelty = np.empty(len(features)), np.empty(len(features))
         for first in range(0, len(features), ASSESSED_ROWS):
             rows = slice(first, first + ASSESSED_ROWS)
-            log_p = partitioner.log_probabilities(normalised(features[rows], first))
+            log_p = partitioner.log_probabilities(self._unit(features[rows], first))
             if categories is None:
                 columns[rows] = log_p.argmax(axis=1)
             p = np.exp(log_p)
@@ -236,6 +236,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         if reject is not None:
             found = np.where(confidence < reject, UNLABELLED, found)
         return Assessment(found, confidence, novelty)
+
+    def _unit(self, features: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[np.floating[Any]]:
+        """Features as the partitioner takes them; `first_row` as in `newkinds.engine.normalised`."""
+        return normalised(features, first_row)
 
     @property
     def partitioner_(self) -> Partitioner:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from newkinds.engine import (
@@ -30,11 +31,12 @@ from newkinds.engine import (
     seed_centroids,
 )
 from newkinds.errors import InputError
+from newkinds.labels import IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
 from newkinds.methods.calibration import Calibration, calibrate
 from newkinds.methods.consensus import consensus_start
 from newkinds.methods.n_categories import SEARCH_TOLERANCE, CategoryCount, Rule
-from newkinds.methods.problem import Problem, as_array
+from newkinds.methods.problem import FLOATS, Problem, as_array, pose
 from newkinds.methods.recipes import RECIPES, Recipe
 from newkinds.methods.rehearsal import (
     REHEARSALS,
@@ -342,9 +344,7 @@ n_iter_, stopped_
         return self._recipe().n_categories_rule
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
-        # A generator of its own: however the setting is chosen, the start is the same.
-        chooser = replace(problem, rng=np.random.RandomState(problem.rng.randint(2**31 - 1)))
-        settled = self._settle(chooser, n_categories)
+        settled = self._settle(_chooser(problem), n_categories)
         start = self._consensus_start(problem, n_categories, settled.setting)
         run = Run(start, self._objective.at(settled.setting.lam), settled.setting.temperature)
         facts = {"lam_curve": settled.lam_curve, "rehearsal": settled.rehearsal}
@@ -537,6 +537,48 @@ device, random_state
     """
 
     _geometry: ClassVar[Geometry] = "euclidean"
+
+
+def partitions(
+    X: Any,
+    y: npt.ArrayLike,
+    runs: Sequence[tuple[int, Init, Objective]],
+    n_categories: int,
+    *,
+    temperature: float = TEMPERATURE,
+    device: str = "auto",
+) -> list[IntArray]:
+    """The categories (columns, known ones first) that objectives find from given starts, all trained at once.
+
+    Each is what `PIM(n_categories, lam=..., temperature=..., init=..., consensus=1, random_state=seed)` finds with
+    that objective in place of its own.
+
+    Parameters
+    ----------
+    X, y
+        As for `PIM.fit`.
+    runs : sequence of (seed, init, objective)
+    n_categories : int
+    temperature : float
+    device : str
+    """
+    features = check_array(as_array(X), dtype=FLOATS, ensure_all_finite=False)
+    problem = pose(features, y, device=device, random_state=0)
+    starts: dict[tuple[int, Init], npt.NDArray[np.float32]] = {}
+    for seed, init, _ in runs:
+        if (seed, init) not in starts:
+            own = replace(problem, rng=np.random.RandomState(seed))
+            _chooser(own)
+            starts[seed, init] = PIM(n_categories, init=init)._start(own, n_categories)
+    model = PIM(n_categories)
+    prepared = [Run(starts[seed, init], objective, temperature) for seed, init, objective in runs]
+    trained = model._optimise(problem, prepared, "partitioning", model.tol)
+    return [problem.samples.assign(found) for found in trained.partitioners]
+
+
+def _chooser(problem: Problem) -> Problem:
+    """The problem with a generator of its own: however a setting is chosen by it, the start is the same."""
+    return replace(problem, rng=np.random.RandomState(problem.rng.randint(2**31 - 1)))
 
 
 def _standard_error(share: float, n: int) -> float:

@@ -1,0 +1,109 @@
+"""The paper's tables and figures, and every rival in them, on any features: `run_benchmark`."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from newkinds.benchmark.jobs import methods_named
+from newkinds.benchmark.reports import REPORTS, Plan, write_report
+from newkinds.benchmark.runner import run_jobs, versions
+from newkinds.benchmark.subjects import read_subjects
+from newkinds.benchmark.tables import to_markdown
+from newkinds.data.writing import staged
+from newkinds.errors import InputError
+
+ALL = "all"
+NAMES = (*REPORTS, ALL)
+"""What can be asked for."""
+
+__all__ = ["NAMES", "run_benchmark"]
+
+
+def run_benchmark(
+    name: str,
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    n_seeds: int = 5,
+    methods: Sequence[str] | None = None,
+    imbalance: float = 50.0,
+    device: str = "auto",
+    say: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Make one of the paper's tables or figures, or all of them, on feature sets of your own.
+
+    Results are kept in `out` as they come in: what was interrupted goes on where it was.
+
+    Parameters
+    ----------
+    name : str
+        One of `NAMES`.
+    sources : sequence of path
+        Feature sets with the truth of every sample, or folders of such.
+    out : path
+        Folder for tables (Markdown, CSV, LaTeX), figures (PNG, SVG), a record (JSON) and the results.
+    n_seeds : int
+        Seeds 0, 1, …; tables show mean and standard deviation.
+    methods : sequence of str, optional
+        Rows of the tables of methods; all by default.
+    imbalance : float
+        Of the long-tailed versions of balanced sets in the figure of lambda; 0: none.
+    device : str
+    say : callable
+        Told a line about each result.
+
+    Returns
+    -------
+    Path
+        The Markdown to read first.
+    """
+    if name not in NAMES:
+        raise InputError(f"there is no benchmark {name!r}; choose from {', '.join(NAMES)}")
+    if n_seeds < 1:
+        raise InputError(f"there must be at least one seed; got {n_seeds}")
+    if imbalance != 0 and not imbalance > 1:
+        raise InputError(f"imbalance must be more than 1, or 0 for no long-tailed versions; got {imbalance}")
+    chosen = methods_named(methods)
+    reports = list(REPORTS.values()) if name == ALL else [REPORTS[name]]
+    subjects = read_subjects(sources)
+    tails = [each.long_tailed(imbalance) for each in subjects if imbalance and each.deserves_a_tail]
+    plan = Plan(subjects, tails if {"lambda", "datasets"} & {report.name for report in reports} else [], chosen)
+    out.mkdir(parents=True, exist_ok=True)
+    began = time.perf_counter()
+    jobs = [job for report in reports for job in report.jobs(plan)]
+    results = run_jobs(jobs, range(n_seeds), out, device, say)
+    tables = [write_report(report, plan, results, out) for report in reports]
+    record = {
+        "benchmark": name,
+        "seeds": list(range(n_seeds)),
+        "device": device,
+        "versions": dict(versions()),
+        "seconds": time.perf_counter() - began,
+        "sets": {
+            each.name: {
+                "fingerprint": each.fingerprint,
+                "samples": len(each.collection),
+                "features": each.collection.features.shape[1],
+                "known": each.collection.n_known,
+                "categories": each.n_categories,
+            }
+            for each in [*plan.subjects, *plan.tails]
+        },
+        "methods": {method.key: method.settings for method in chosen},
+        "results": [
+            {"job": job.label, "seed": seed, **result}
+            for job, found in results.found.items()
+            for seed, result in zip(results.seeds, found, strict=True)
+        ],
+    }
+    with staged(out / f"{name}.json") as stage:
+        stage.write_text(json.dumps(record, indent=1), "utf-8")
+    if name != ALL:
+        return out / f"{name}.md"
+    sections = ["# Benchmark\n"]
+    for table in tables:
+        sections += [to_markdown(table, level=2), f"![{table.title}]({table.name}.svg)\n"]
+    with staged(out / "README.md") as stage:
+        stage.write_text("\n".join(sections), "utf-8")
+    return out / "README.md"

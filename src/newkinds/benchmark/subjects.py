@@ -1,0 +1,137 @@
+"""The feature sets that a benchmark runs on."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.benchmark.published import DATASETS, Dataset, dataset_of
+from newkinds.data import FeatureSet, read_features
+from newkinds.data.long_tail import long_tailed
+from newkinds.data.reading import RELEASED_FILES
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray, known_categories
+from newkinds.metrics import accuracy
+
+HASHED_ROWS = 1 << 14
+PAPER_WIDTH = 768
+"""Features of the paper's encoder."""
+BALANCED = 5.0
+"""Largest class over the smallest, up to which a set counts as balanced."""
+TAIL_SIZE = 50
+"""Samples that the largest class needs for a long tail to be worth making."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A feature set with the truth of every sample."""
+
+    name: str
+    collection: FeatureSet
+
+    @property
+    def truth(self) -> IntArray:
+        assert self.collection.truth is not None
+        return self.collection.truth
+
+    @property
+    def labels(self) -> IntArray:
+        return self.collection.labels
+
+    @property
+    def n_categories(self) -> int:
+        return len(self.class_sizes)
+
+    @cached_property
+    def class_sizes(self) -> IntArray:
+        """Of the classes in ascending order of their numbers."""
+        return np.unique(self.truth, return_counts=True)[1]
+
+    @cached_property
+    def is_known(self) -> npt.NDArray[np.bool_]:
+        """Whether each of those classes is known."""
+        return np.isin(np.unique(self.truth), known_categories(self.labels))
+
+    @property
+    def is_balanced(self) -> bool:
+        return bool(self.class_sizes.max() <= BALANCED * self.class_sizes.min())
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """By which the same samples with the same labels are known again."""
+        digest = hashlib.sha256()
+        features = self.collection.features
+        digest.update(repr((features.shape, str(features.dtype))).encode())
+        for first in range(0, len(features), HASHED_ROWS):
+            digest.update(np.ascontiguousarray(features[first : first + HASHED_ROWS]).data)
+        for column in (self.labels, self.truth):
+            digest.update(np.ascontiguousarray(column).data)
+        return digest.hexdigest()[:16]
+
+    @property
+    def published(self) -> str | None:
+        """The data set of the paper that this is of, judged by its name and number of classes."""
+        name = dataset_of(self.name)
+        return name if name is not None and DATASETS[name].n_categories == self.n_categories else None
+
+    @property
+    def is_as_published(self) -> bool:
+        """Whether these are features of the paper's own making: its sizes, and as wide as its encoder's."""
+        if self.published is None:
+            return False
+        paper: Dataset = DATASETS[self.published]
+        sizes = (len(self.labels) - self.collection.n_labelled, self.collection.n_labelled)
+        return sizes == (paper.n_unlabelled, paper.n_labelled) and self.collection.features.shape[1] == PAPER_WIDTH
+
+    def score(self, categories: IntArray) -> list[float]:
+        """All, Old and New of the unlabelled samples, in percent."""
+        unlabelled = self.labels == UNLABELLED
+        found = accuracy(self.truth[unlabelled], categories[unlabelled], known_categories(self.labels))
+        return [100 * found.all, 100 * found.old, 100 * found.new]
+
+    def long_tailed(self, imbalance: float) -> "Subject":
+        return Subject(f"{self.name}, long-tailed {imbalance:g}", long_tailed(self.collection, imbalance))
+
+    @property
+    def deserves_a_tail(self) -> bool:
+        return self.is_balanced and int(self.class_sizes.max()) >= TAIL_SIZE
+
+
+def read_subjects(sources: Sequence[Path]) -> list[Subject]:
+    """Read feature sets; a folder that is none is one of feature sets."""
+    subjects = [_subject(path) for path in _feature_sets(sources)]
+    names = [subject.name for subject in subjects]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"two feature sets are called {', '.join(twice)}: rename one")
+    return subjects
+
+
+def _feature_sets(sources: Sequence[Path]) -> Iterable[Path]:
+    if not sources:
+        raise InputError("there is nothing to run on: give --features, once for each set")
+    for source in sources:
+        if not source.is_dir() or any((source / name).exists() for name in RELEASED_FILES):
+            yield source
+            continue
+        inside = sorted(
+            path for path in source.iterdir() if path.suffix == ".npz" or (path / RELEASED_FILES[0]).exists()
+        )
+        if not inside:
+            raise InputError(f"{source} is no feature set, and holds none")
+        yield from inside
+
+
+def _subject(path: Path) -> Subject:
+    collection = read_features(path)
+    name = path.stem if path.is_file() else path.resolve().name
+    if collection.truth is None or (collection.truth == UNLABELLED).any():
+        raise InputError(f"{path}: a benchmark needs the true class of every sample")
+    if not collection.n_known:
+        raise InputError(f"{path}: a benchmark needs labels, and no sample has one")
+    if collection.n_labelled == len(collection):
+        raise InputError(f"{path}: every sample is labelled, so nothing is left to find")
+    return Subject(name, collection)

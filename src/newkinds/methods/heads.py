@@ -1,0 +1,303 @@
+"""What RankStats+, UNO+, ORCA and SimGCD share here: a head trained on frozen features, batch by batch.
+
+Their publications train the encoder too. Here the features stay as they are, and a head on them is trained with the
+losses of the publication: compare the figures of these methods with each other and with PIM's, not with published
+ones. The two views of a sample are its features with noise (or, where they are stored, the features of a second
+augmentation: `fit(X, y, second_view=...)`).
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils._param_validation import Interval
+from torch import Tensor, nn
+from torch.nn import functional
+
+from newkinds.engine import Partitioner, Samples, normalised
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.base import CategoryDiscoverer, Outcome
+from newkinds.methods.problem import Problem
+from newkinds.objective import log_marginal
+from newkinds.runtime import report_progress
+
+MOMENTUM = 0.9
+LAST_LEARNING_RATE = 1e-3
+"""Share of the learning rate that is left at the end of its cosine, as in GCD and SimGCD."""
+EMBEDDED_ROWS = 1 << 13
+PROJECTION_ARRAYS = ("hidden_weights", "hidden_bias", "output_weights", "output_bias")
+"""What a trained projection is saved as."""
+Arrays = dict[str, npt.NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a loss gets to see of one step.
+
+    Attributes
+    ----------
+    views : Tensor of shape (2, batch, features)
+        Two views of each sample, of unit length.
+    features : Tensor of shape (batch, features)
+        Without noise.
+    labels : Tensor of shape (batch,)
+        Column of each sample's category, -1 where it has none.
+    progress : float
+        Share of the training that is done.
+    state : float
+        What the method's `_begin_epoch` found.
+    """
+
+    views: Tensor
+    features: Tensor
+    labels: Tensor
+    progress: float
+    state: float = 0.0
+
+    @property
+    def labelled(self) -> Tensor:
+        return self.labels != UNLABELLED
+
+
+class Projection(nn.Module):
+    """Two layers with a batch norm and a ReLU between them; unit vectors out."""
+
+    def __init__(self, width: int, hidden: int, outputs: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, hidden, bias=False)
+        self.norm = nn.BatchNorm1d(hidden)
+        self.last = nn.Linear(hidden, outputs)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return unit_rows(self.last(self.norm(self.first(features)).relu()))
+
+    def arrays(self) -> Arrays:
+        """The trained projection, its batch norm folded into the first layer; what `project` takes."""
+        norm = self.norm
+        assert norm.running_var is not None
+        assert norm.running_mean is not None
+        scale = norm.weight / (norm.running_var + norm.eps).sqrt()
+        tensors = (
+            self.first.weight * scale[:, None],
+            norm.bias - norm.running_mean * scale,
+            self.last.weight,
+            self.last.bias,
+        )
+        return {name: value.detach().cpu().numpy() for name, value in zip(PROJECTION_ARRAYS, tensors, strict=True)}
+
+
+class CosineHead(nn.Module):
+    """Cosines to one prototype a category, divided by a temperature."""
+
+    def __init__(self, width: int, n_categories: int, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self.prototypes = random_prototypes(n_categories, width)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features @ unit_rows(self.prototypes).T / self.temperature
+
+    def partitioner(self) -> Partitioner:
+        return Partitioner(unit_rows(self.prototypes).detach().cpu().numpy(), 1 / self.temperature)
+
+
+class LinearHead(nn.Module):
+    """A linear classifier without bias."""
+
+    def __init__(self, width: int, n_categories: int) -> None:
+        super().__init__()
+        self.weights = random_prototypes(n_categories, width)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features @ self.weights.T
+
+    def partitioner(self) -> Partitioner:
+        return Partitioner(self.weights.detach().cpu().numpy(), 1.0)
+
+
+def project(features: npt.NDArray[np.floating[Any]], arrays: Arrays) -> npt.NDArray[np.floating[Any]]:
+    """Features through a trained projection, of unit length again."""
+    hidden = np.maximum(features @ arrays["hidden_weights"].T + arrays["hidden_bias"], 0)
+    return normalised(hidden @ arrays["output_weights"].T + arrays["output_bias"])
+
+
+class HeadMethod(CategoryDiscoverer):
+    """Base of the methods that train a head on frozen features."""
+
+    _balanced: ClassVar[bool] = False
+    """Whether labelled and unlabelled samples are drawn equally often."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CategoryDiscoverer._parameter_constraints,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def fit(self, X: Any, y: npt.ArrayLike | None = None, *, second_view: Any = None) -> Self:
+        """Find the categories of a partly labelled collection.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or Tensor of shape (samples, features)
+        y : array-like of shape (samples,), optional
+            Integers, -1 = unlabelled.
+        second_view : array-like of shape (samples, features), optional
+            Features of a second augmentation of each sample, in place of noise.
+        """
+        self._second_view_given = second_view
+        try:
+            return super().fit(X, y)
+        finally:
+            del self._second_view_given
+
+    @abstractmethod
+    def _head(self, problem: Problem, n_categories: int) -> nn.Module:
+        """The network to train."""
+
+    @abstractmethod
+    def _loss(self, head: Any, batch: Batch) -> Tensor:
+        """Of one batch."""
+
+    def _trained(self, head: Any) -> tuple[Partitioner, Arrays]:
+        """What the head has become: the partitioner, and the projection before it if there is one."""
+        return head.partitioner(), {}
+
+    def _begin_epoch(self, head: Any, samples: Samples, columns: IntArray) -> float:
+        """Called before each epoch; what it gives is `Batch.state`."""
+        return 0.0
+
+    def _search_restarts(self) -> int:
+        return 10
+
+    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
+        seed = problem.rng.randint(2**31 - 1)
+        second = self._check_second_view(problem)
+        with torch.random.fork_rng([problem.samples.device] if problem.samples.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            head = self._head(problem, n_categories).to(problem.samples.device)
+            curve = self._train(head, problem, second, np.random.default_rng(seed))
+        partitioner, projection = self._trained(head)
+        return Outcome(
+            partitioner=partitioner,
+            columns=_assign(problem.samples, partitioner, projection),
+            n_iter=len(curve),
+            stopped="max_iter",
+            facts={"loss_curve": np.array(curve), "projection": projection},
+        )
+
+    def _check_second_view(self, problem: Problem) -> Samples | None:
+        given = self._second_view_given
+        if given is None:
+            return None
+        features = self._check_features(given, reset=False)
+        if len(features) != len(problem.columns):
+            raise InputError(f"second_view has {len(features)} samples, X has {len(problem.columns)}")
+        return Samples(features, problem.samples.device)
+
+    def _train(
+        self, head: nn.Module, problem: Problem, second: Samples | None, generator: np.random.Generator
+    ) -> list[float]:
+        """Mean loss of each epoch."""
+        optimiser = torch.optim.SGD(
+            head.parameters(), lr=self.learning_rate, momentum=MOMENTUM, weight_decay=self.weight_decay
+        )
+        columns = torch.from_numpy(problem.columns).to(problem.samples.device)
+        curve: list[float] = []
+        for epoch in range(self.max_iter):
+            state = self._begin_epoch(head, problem.samples, problem.columns)
+            head.train()
+            progress = epoch / self.max_iter
+            for group in optimiser.param_groups:
+                group["lr"] = self.learning_rate * _cosine(progress)
+            losses = []
+            for rows in self._batches(problem, generator):
+                features = problem.samples.take(rows)
+                other = features if second is None else second.take(rows)
+                views = torch.stack([self._view(features), self._view(other)])
+                labels = columns[torch.from_numpy(rows).to(columns.device)]
+                batch = Batch(views, features, labels, progress, state)
+                loss = self._loss(head, batch)
+                optimiser.zero_grad(set_to_none=True)
+                torch.autograd.backward(loss)
+                optimiser.step()
+                losses.append(loss.detach())
+            curve.append(float(torch.stack(losses).mean()))
+            report_progress(f"training {type(self).__name__}", epoch + 1, self.max_iter)
+        head.eval()
+        return curve
+
+    def _batches(self, problem: Problem, generator: np.random.Generator) -> Iterator[IntArray]:
+        """Rows of each batch of an epoch; none has fewer than two."""
+        n, labelled = len(problem.columns), problem.labelled
+        if self._balanced and 0 < labelled.sum() < n:
+            weights = np.where(labelled, 0.5 / labelled.sum(), 0.5 / (~labelled).sum())
+            order = generator.choice(n, n, p=weights)
+        else:
+            order = generator.permutation(n)
+        n_batches = max(1, round(n / self.batch_size))
+        yield from (part for part in np.array_split(order, n_batches) if len(part) > 1)
+
+    def _view(self, features: Tensor) -> Tensor:
+        """Noise whose length is about `noise`, beside features of length 1."""
+        if not self.noise:
+            return features
+        scale = self.noise / math.sqrt(features.shape[1])
+        return unit_rows(torch.randn_like(features).mul_(scale).add_(features))
+
+    def _unit(self, features: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[np.floating[Any]]:
+        unit = super()._unit(features, first_row)
+        return project(unit, self.projection_) if self.projection_ else unit
+
+    def fitted_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return super().fitted_arrays() | self.projection_
+
+    def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
+        super().restore(arrays)
+        there = [name for name in PROJECTION_ARRAYS if name in arrays]
+        if there and len(there) < len(PROJECTION_ARRAYS):
+            raise InputError("the saved model lacks a part of its projection")
+        self.projection_ = {name: arrays[name] for name in there}
+        if there:
+            self.n_features_in_ = arrays["hidden_weights"].shape[1]
+        return self
+
+
+def mean_prediction_entropy(log_p: Tensor) -> Tensor:
+    """Entropy of the mean prediction over all but the last axis of log-probabilities."""
+    mean = log_p.exp().flatten(0, -2).mean(0)
+    return -(mean * log_marginal(mean)).sum()
+
+
+def _assign(samples: Samples, partitioner: Partitioner, projection: Arrays) -> IntArray:
+    if not projection:
+        return samples.assign(partitioner)
+    found = np.zeros(samples.own.stop - samples.own.start, dtype=np.int64)
+    for first in range(samples.own.start, samples.own.stop, EMBEDDED_ROWS):
+        rows = slice(first, min(first + EMBEDDED_ROWS, samples.own.stop))
+        unit = samples.read(rows).cpu().numpy()
+        found[samples.within(rows)] = partitioner.assign(project(unit, projection))
+    columns: IntArray = samples.gather(found)
+    return columns
+
+
+def _cosine(progress: float) -> float:
+    return LAST_LEARNING_RATE + (1 - LAST_LEARNING_RATE) * (1 + math.cos(math.pi * progress)) / 2
+
+
+def unit_rows(weights: Tensor) -> Tensor:
+    return functional.normalize(weights, dim=-1)
+
+
+def random_prototypes(n: int, width: int) -> nn.Parameter:
+    """Directions at random: (n, width)."""
+    return nn.Parameter(unit_rows(torch.randn(n, width)))

@@ -1,0 +1,134 @@
+"""ORCA: a classifier that learns known categories no faster than new ones.
+
+Cao, Brbić and Leskovec, "Open-world semi-supervised learning", ICLR 2022.
+"""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval
+from torch import Tensor
+from torch.nn import functional
+
+from newkinds.engine import Samples
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.heads import Batch, CosineHead, HeadMethod, mean_prediction_entropy
+from newkinds.methods.problem import Problem
+
+SCALE = 10.0
+MOST_MARGIN = 0.5
+LOOKED_AT = 1 << 14
+
+
+class ORCA(HeadMethod):
+    """ORCA's classifier, a head on frozen features.
+
+    Cosines to one prototype a category, times 10. Labelled samples have a cross-entropy in which their own category
+    is favoured by a margin, the mean uncertainty of the unlabelled samples (at most 0.5, anew in each epoch): while
+    new categories are uncertain, known ones are not learnt much further. Every sample has a partner in its batch: a
+    labelled one another of its category, any other its nearest neighbour. The predictions of one view of the sample
+    and the other view of its partner should agree, and the mean prediction be spread out.
+
+    Parameters
+    ----------
+    n_categories, noise, max_iter, batch_size, learning_rate, weight_decay, device, random_state
+        See `SimGCD`.
+    mean_entropy : float
+        Weight of the entropy of the mean prediction.
+
+    Attributes
+    ----------
+    loss_curve_ : ndarray of shape (n_iter_,)
+        Mean loss of each epoch.
+
+    Examples
+    --------
+    >>> from newkinds import ORCA
+    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
+    >>> ORCA(n_categories=3, noise=0.1, random_state=0).fit(X, [4, -1, -1, -1, -1, -1]).categories_
+    array([4, 5, 6])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HeadMethod._parameter_constraints,
+        "mean_entropy": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_categories: int | str = "auto",
+        *,
+        mean_entropy: float = 1.0,
+        noise: float = 0.5,
+        max_iter: int = 100,
+        batch_size: int = 512,
+        learning_rate: float = 3.0,
+        weight_decay: float = 5e-4,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.mean_entropy = mean_entropy
+        self.noise = noise
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    def _head(self, problem: Problem, n_categories: int) -> CosineHead:
+        return CosineHead(problem.samples.width, n_categories, 1 / SCALE)
+
+    def _begin_epoch(self, head: CosineHead, samples: Samples, columns: IntArray) -> float:
+        """Mean uncertainty of the unlabelled samples, 1 minus their largest probability; of very many, of some."""
+        unlabelled = np.flatnonzero(columns == UNLABELLED)
+        some = unlabelled[:: -(-len(unlabelled) // LOOKED_AT)] if len(unlabelled) else unlabelled
+        if not len(some):
+            return 0.0
+        with torch.no_grad():
+            return float(1 - head(samples.take(some)).softmax(-1).amax(-1).mean())
+
+    def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
+        logits = head(batch.views)  # (2, batch, categories)
+        log_p = functional.log_softmax(logits, dim=-1)
+        partner = partners(batch.features, batch.labels)
+        agreement = (log_p[0].exp() * log_p[1, partner].exp()).sum(-1)
+        loss = -agreement.clamp_min(1e-8).log().mean() - self.mean_entropy * mean_prediction_entropy(log_p)
+        labelled = batch.labelled
+        if not labelled.any():
+            return loss
+        own = batch.labels[labelled].repeat(2)
+        given = logits[:, labelled].flatten(0, 1)
+        margin = SCALE * min(batch.state, MOST_MARGIN)
+        favoured = given + margin * functional.one_hot(own, given.shape[1])
+        return loss + functional.cross_entropy(favoured, own)
+
+
+def partners(features: Tensor, labels: Tensor) -> Tensor:
+    """For each sample of a batch the position of another: one of the same label, or the nearest.
+
+    Parameters
+    ----------
+    features : Tensor of shape (samples, features)
+        Of unit length.
+    labels : Tensor of shape (samples,)
+        -1 = unlabelled.
+
+    Examples
+    --------
+    >>> partners(torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.tensor([5, -1, 5]))
+    tensor([2, 0, 0])
+    """
+    n = len(features)
+    similarity = (features @ features.T).fill_diagonal_(-torch.inf)
+    nearest = similarity.argmax(1)
+    same = (labels[:, None] == labels) & (labels != UNLABELLED)
+    same.fill_diagonal_(False)
+    # Of several the next one in the batch, which is a random order.
+    position = torch.arange(n, device=labels.device)
+    later = (position - position[:, None]) % n
+    chosen = torch.where(same, later, n).argmin(1)
+    return torch.where(same.any(1), chosen, nearest)

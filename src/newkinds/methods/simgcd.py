@@ -1,0 +1,125 @@
+"""SimGCD: a cosine classifier that is its own teacher.
+
+Wen, Zhao and Qi, "Parametric classification for generalized category discovery: a baseline study", ICCV 2023.
+"""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+from torch import Tensor
+from torch.nn import functional
+
+from newkinds.methods.heads import Batch, CosineHead, HeadMethod, mean_prediction_entropy
+from newkinds.methods.problem import Problem
+
+TEMPERATURE = 0.1
+TEACHER_TEMPERATURES = (0.07, 0.04)
+WARM_UP = 0.15
+"""Share of the training in which the teacher's temperature goes from the first to the last: 30 epochs of 200."""
+SUPERVISED = 0.35
+
+
+class SimGCD(HeadMethod):
+    """SimGCD's classifier, a head on frozen features.
+
+    Cosines to one prototype a category, divided by 0.1. The prediction for each view, sharpened (0.07, later 0.04),
+    is the target of the other; the mean prediction of a batch should be spread out; labelled samples have their
+    cross-entropy. Labelled and unlabelled samples are drawn equally often. In the publication the encoder's last
+    block is trained as well, with contrastive losses beside these.
+
+    Parameters
+    ----------
+    n_categories : int, "auto" or the name of a rule
+        Known and new together; see `PIM`.
+    mean_entropy : float
+        Weight of the entropy of the mean prediction.
+    noise : float
+        Length of the noise that makes a view of a sample, whose own length is 1.
+    max_iter : int
+        Epochs.
+    batch_size : int
+    learning_rate : float
+        Along a cosine to a thousandth. The publication's 0.1 is for a network: prototypes alone do not come to
+        rest with it in so many epochs.
+    weight_decay : float
+    device : {"auto", "cpu", "cuda", "mps"}
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    loss_curve_ : ndarray of shape (n_iter_,)
+        Mean loss of each epoch.
+    labels_, categories_, known_categories_, n_categories_, weights_, temperature_, n_categories_search_, \
+n_iter_, stopped_
+        As for every method, see `newkinds.methods.base.CategoryDiscoverer`.
+
+    Examples
+    --------
+    >>> from newkinds import SimGCD
+    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
+    >>> model = SimGCD(n_categories=3, noise=0.1, random_state=0).fit(X, [4, -1, -1, -1, -1, -1])
+    >>> model.categories_
+    array([4, 5, 6])
+    """
+
+    _balanced: ClassVar[bool] = True
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HeadMethod._parameter_constraints,
+        "mean_entropy": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_categories: int | str = "auto",
+        *,
+        mean_entropy: float = 2.0,
+        noise: float = 0.5,
+        max_iter: int = 100,
+        batch_size: int = 256,
+        learning_rate: float = 3.0,
+        weight_decay: float = 5e-5,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.mean_entropy = mean_entropy
+        self.noise = noise
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    def _head(self, problem: Problem, n_categories: int) -> CosineHead:
+        return CosineHead(problem.samples.width, n_categories, TEMPERATURE)
+
+    def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
+        return simgcd_loss(head(batch.views) * TEMPERATURE, batch.labels, batch.progress, self.mean_entropy)
+
+
+def simgcd_loss(cosines: Tensor, labels: Tensor, progress: float, mean_entropy: float) -> Tensor:
+    """SimGCD's loss of a classifier.
+
+    Parameters
+    ----------
+    cosines : Tensor of shape (2, samples, categories)
+        Of both views to the prototypes.
+    labels : Tensor of shape (samples,)
+        Column of each sample's category, -1 where it has none.
+    progress : float
+        Share of the training that is done.
+    mean_entropy : float
+    """
+    first, last = TEACHER_TEMPERATURES
+    teacher = first + (last - first) * min(1.0, progress / WARM_UP)
+    log_p = functional.log_softmax(cosines / TEMPERATURE, dim=-1)
+    targets = functional.softmax(cosines.detach() / teacher, dim=-1).flip(0)  # each view's from the other
+    unsupervised = -(targets * log_p).sum(-1).mean() - mean_entropy * mean_prediction_entropy(log_p)
+    labelled = labels >= 0
+    if not labelled.any():
+        return (1 - SUPERVISED) * unsupervised
+    supervised = functional.nll_loss(log_p[:, labelled].flatten(0, 1), labels[labelled].repeat(2))
+    return (1 - SUPERVISED) * unsupervised + SUPERVISED * supervised

@@ -1,0 +1,164 @@
+"""UNO+: one objective for labels and pseudo-labels.
+
+Fini et al., "A unified objective for novel class discovery", ICCV 2021; UNO+ is its adaptation by Vaze et al.,
+"Generalized Category Discovery", CVPR 2022.
+"""
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.utils._param_validation import Interval
+from torch import Tensor, nn
+from torch.nn import functional
+
+from newkinds.engine import Partitioner
+from newkinds.labels import UNLABELLED
+from newkinds.methods.heads import Arrays, Batch, HeadMethod, Projection, random_prototypes, unit_rows
+from newkinds.methods.problem import Problem
+
+TEMPERATURE = 0.1
+SINKHORN_EPSILON = 0.05
+SINKHORN_ITERATIONS = 3
+OUTPUTS = 256
+
+
+class UNO(HeadMethod):
+    """UNO+'s classifier, a head on frozen features.
+
+    Cosines to prototypes, divided by 0.1, on a projection of the features (two layers). Each unlabelled sample's
+    target is a pseudo-label from the prediction for its other view, made so that the categories of a batch are of
+    equal size (Sinkhorn and Knopp); labelled samples keep their labels; all have one cross-entropy. Several sets of
+    prototypes learn side by side, and as many of three times the categories; the one with the lowest loss is kept.
+    (In the publication each has a projection of its own; here they share one.)
+
+    Parameters
+    ----------
+    n_categories, noise, max_iter, batch_size, learning_rate, weight_decay, device, random_state
+        See `SimGCD`.
+    n_heads : int
+        Sets of prototypes.
+    overclustering : int
+        How many times the categories the further sets have; 0: none of them.
+    hidden : int
+        Width of the projection's first layer.
+
+    Attributes
+    ----------
+    projection_ : dict of str to ndarray
+        The trained projection; `weights_` are prototypes in its space.
+    loss_curve_ : ndarray of shape (n_iter_,)
+        Mean loss of each epoch.
+
+    Examples
+    --------
+    >>> from newkinds import UNO
+    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
+    >>> model = UNO(n_categories=3, hidden=16, noise=0.1, random_state=0).fit(X, [4, -1, -1, -1, -1, -1])
+    >>> model.categories_
+    array([4, 5, 6])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HeadMethod._parameter_constraints,
+        "n_heads": [Interval(Integral, 1, None, closed="left")],
+        "overclustering": [Interval(Integral, 0, None, closed="left")],
+        "hidden": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_categories: int | str = "auto",
+        *,
+        n_heads: int = 2,
+        overclustering: int = 3,
+        hidden: int = 2048,
+        noise: float = 0.5,
+        max_iter: int = 25,
+        batch_size: int = 512,
+        learning_rate: float = 1.0,
+        weight_decay: float = 1.5e-4,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.n_heads = n_heads
+        self.overclustering = overclustering
+        self.hidden = hidden
+        self.noise = noise
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    def _head(self, problem: Problem, n_categories: int) -> "_Heads":
+        return _Heads(problem.samples.width, n_categories, self)
+
+    def _begin_epoch(self, head: "_Heads", *_: Any) -> float:
+        head.losses.zero_()
+        return 0.0
+
+    def _loss(self, head: "_Heads", batch: Batch) -> Tensor:
+        embedded = head.projection(batch.views.flatten(0, 1))  # (2 · batch, outputs)
+        losses = []
+        for number, prototypes in enumerate(head.prototypes):
+            cosines = (embedded @ unit_rows(prototypes).T).unflatten(0, (2, -1))
+            is_labelled = number < self.n_heads  # of the others no category is a known one
+            targets = self._targets(cosines.detach(), batch.labels, is_labelled)
+            log_p = functional.log_softmax(cosines / TEMPERATURE, dim=-1)
+            losses.append(-(targets.flip(0) * log_p).sum(-1).mean())
+        head.losses += torch.stack(losses[: self.n_heads]).detach()
+        return torch.stack(losses).mean()
+
+    @staticmethod
+    def _targets(cosines: Tensor, labels: Tensor, is_labelled: bool) -> Tensor:
+        """Labels where there are any, else pseudo-labels, each view's of its own: (2, batch, categories)."""
+        free = labels == UNLABELLED if is_labelled else torch.ones_like(labels, dtype=torch.bool)
+        targets = torch.zeros_like(cosines)
+        targets[:, ~free] = functional.one_hot(labels[~free], cosines.shape[-1]).to(cosines.dtype)
+        if free.any():
+            targets[:, free] = sinkhorn(cosines[:, free])
+        return targets
+
+    def _trained(self, head: "_Heads") -> tuple[Partitioner, Arrays]:
+        best = head.prototypes[int(head.losses.argmin())]
+        return Partitioner(unit_rows(best).detach().cpu().numpy(), 1 / TEMPERATURE), head.projection.arrays()
+
+
+class _Heads(nn.Module):
+    losses: Tensor
+
+    def __init__(self, width: int, n_categories: int, settings: UNO) -> None:
+        super().__init__()
+        self.projection = Projection(width, settings.hidden, OUTPUTS)
+        sizes = [n_categories] * settings.n_heads
+        if settings.overclustering:
+            sizes += [settings.overclustering * n_categories] * settings.n_heads
+        self.prototypes = nn.ParameterList([random_prototypes(size, OUTPUTS) for size in sizes])
+        self.register_buffer("losses", torch.zeros(settings.n_heads))
+
+
+def sinkhorn(cosines: Tensor, epsilon: float = SINKHORN_EPSILON, iterations: int = SINKHORN_ITERATIONS) -> Tensor:
+    """Soft assignments of samples to categories of about equal size: each sample's add up to 1.
+
+    Parameters
+    ----------
+    cosines : Tensor of shape (..., samples, categories)
+    epsilon : float
+        The smaller, the harder the assignments; exp(1 / epsilon) must be an ordinary number.
+    iterations : int
+
+    Examples
+    --------
+    >>> sinkhorn(torch.tensor([[1.0, 0.9], [1.0, 0.0]]), iterations=50).round(decimals=2)
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    shares = (cosines / epsilon).exp_()
+    for _ in range(iterations):
+        shares /= shares.sum(-2, keepdim=True)  # categories of equal size
+        shares /= shares.sum(-1, keepdim=True)  # samples of equal weight
+    return shares

@@ -1,0 +1,197 @@
+"""The figures: both files are there, the same each time, with everything named; and nothing global is touched."""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newkinds.benchmark.figures import LambdaPanel, dot_chart, lambda_figure
+from newkinds.benchmark.published import DATASETS, MAIN, MAIN_STD
+from newkinds.errors import InputError
+
+GROUPS = {
+    name: {
+        method: (cells[name].all, MAIN_STD[method][name].all if method in MAIN_STD else None)
+        for method, cells in MAIN.items()
+    }
+    for name in DATASETS
+}
+PANEL = LambdaPanel(
+    title="CUB",
+    lams=[0.05, 0.1, 0.5, 1.0],
+    labelled_accuracy=[60.0, 70.0, 65.0, 50.0],
+    lam_chosen=0.1,
+    all_accuracy=[55.0, 62.0, 61.0, 40.0],
+    lam_best=0.5,
+    frequencies=[3, 9, 5, 1],
+    is_known=[True, True, False, False],
+    all_std=[1.0, 0.5, 0.5, 2.0],
+)
+
+
+def draw_dots(path: Path | str, groups=GROUPS, title="Accuracy") -> tuple[Path, Path]:
+    return dot_chart(title, groups, x_label="All accuracy (%)", path=path)
+
+
+DRAWINGS = [
+    lambda path: draw_dots(path, {"CUB": GROUPS["CUB"]}),
+    lambda path: lambda_figure([PANEL], path),
+]
+
+
+def texts(svg: Path) -> str:
+    """matplotlib writes every text into a comment beside its outlines."""
+    text = svg.read_text("utf-8")
+    assert ET.fromstring(text).tag.endswith("svg")
+    return text
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    data = path.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
+
+
+@pytest.mark.parametrize("name", ["figure", "figure.png", "figure.svg"])
+def test_both_files_are_written_and_nothing_else(tmp_path, name):
+    one = {"CUB": GROUPS["CUB"]}
+    assert draw_dots(tmp_path / "new" / name, one) == (tmp_path / "new/figure.png", tmp_path / "new/figure.svg")
+    assert sorted(os.listdir(tmp_path / "new")) == ["figure.png", "figure.svg"]
+
+
+def test_a_point_in_the_name_is_kept(tmp_path):
+    png, svg = lambda_figure([PANEL], str(tmp_path / "lam.v2"))
+    assert (png.name, svg.name) == ("lam.v2.png", "lam.v2.svg")
+
+
+def test_the_dot_chart_names_every_data_set_and_method_with_its_number(tmp_path):
+    png, svg = draw_dots(tmp_path / "dots")
+    found = texts(svg)
+    for text in (*DATASETS, *MAIN, "Accuracy", "All accuracy (%)", "62.7 ± 0.5", "51.3"):
+        assert f"<!-- {text} -->" in found
+    width, height = png_size(png)
+    assert 1000 < width < 1600
+    assert 500 < height < 1200
+
+
+def test_a_method_keeps_its_colour_where_others_are_missing(tmp_path):
+    both = {"a": (1.0, 0.1), "b": (2.0, 0.1)}
+    _, svg = draw_dots(tmp_path / "both", {"one": both, "two": both})
+    _, lone = draw_dots(tmp_path / "lone", {"one": both, "two": {"b": (2.0, 0.1), "a": (float("nan"), None)}})
+    first, second = "#332288", "#cc6677"
+    # A bar with its dot, in each panel.
+    assert texts(svg).count(f"stroke: {second}") == texts(lone).count(f"stroke: {second}")
+    assert texts(svg).count(f"stroke: {first}") == 2 * texts(lone).count(f"stroke: {first}")
+    assert "nan" not in texts(lone)
+
+
+def test_long_and_odd_names_are_drawn_as_they_are(tmp_path):
+    groups = {"cost_$x$ and $y": {"a_$1$": (1.0, None)}, "n" * 200: {"b": (1.0, float("nan"))}}
+    _, svg = draw_dots(tmp_path / "dots", groups, title="What $ costs: " + "a long title " * 20)
+    found = texts(svg)
+    assert "<!-- cost_$x$ and $y -->" in found
+    assert "<!-- a_$1$ -->" in found
+    assert "n" * 200 not in found
+    assert "nn… -->" in found
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 9])
+def test_any_number_of_data_sets(tmp_path, n):
+    _, svg = draw_dots(tmp_path / "dots", {f"set {i}": {"PIM": (50.0 + i, 1.0)} for i in range(n)})
+    for i in range(n):
+        assert f"<!-- set {i} -->" in texts(svg)
+
+
+def test_the_figure_of_lambda_names_what_was_chosen_and_what_is_best(tmp_path):
+    png, svg = lambda_figure([PANEL, replace(PANEL, title="Cars", lam_chosen=1.0)], tmp_path / "lam")
+    found = texts(svg)
+    for text in ("CUB", "Cars", "known class", "novel class", "± std over seeds", "samples", "class, by size"):
+        assert f"<!-- {text} -->" in found
+    assert "<!-- $\\hat{\\lambda}$ = 0.1 -->" in found
+    assert "<!-- $\\hat{\\lambda}$ = 1 -->" in found
+    assert found.count("<!-- $\\lambda_{\\mathrm{GT}}$ = 0.5 -->") == 2
+    width, height = png_size(png)
+    assert width >= 540
+    assert height == 810
+
+
+def test_without_seeds_there_is_no_word_of_them(tmp_path):
+    _, svg = lambda_figure([replace(PANEL, all_std=None)], tmp_path / "lam")
+    assert "std" not in texts(svg).split("</metadata>")[1]
+
+
+def test_the_order_of_lams_and_classes_does_not_matter(tmp_path):
+    order, classes = [2, 0, 3, 1], [3, 1, 0, 2]
+    shuffled = replace(
+        PANEL,
+        **{
+            name: np.array(getattr(PANEL, name))[order]
+            for name in ("lams", "labelled_accuracy", "all_accuracy", "all_std")
+        },
+        **{name: np.array(getattr(PANEL, name))[classes] for name in ("frequencies", "is_known")},
+    )
+    one = lambda_figure([PANEL], tmp_path / "one")[1]
+    other = lambda_figure([shuffled], tmp_path / "other")[1]
+    assert one.read_bytes() == other.read_bytes()
+
+
+@pytest.mark.parametrize("draw", DRAWINGS)
+def test_the_same_numbers_give_the_same_svg_whatever_the_users_style(tmp_path, draw):
+    import matplotlib
+
+    first = draw(tmp_path / "first")[1].read_bytes()
+    assert draw(tmp_path / "second")[1].read_bytes() == first
+    with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "black", "svg.hashsalt": None}):
+        before = dict(matplotlib.rcParams)
+        assert draw(tmp_path / "third")[1].read_bytes() == first
+        assert dict(matplotlib.rcParams) == before
+    assert b"<dc:date>" not in first
+
+
+def test_pyplot_is_never_loaded_and_matplotlib_only_to_draw(tmp_path):
+    code = (
+        "import sys\n"
+        "from newkinds.benchmark import figures, published, tables\n"
+        "print('matplotlib' in sys.modules)\n"
+        f"figures.dot_chart('t', {{'a': {{'b': (1.0, None)}}}}, x_label='x', path={str(tmp_path / 'dots')!r})\n"
+        "print('matplotlib' in sys.modules, 'matplotlib.pyplot' in sys.modules, 'torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "False", "False"]
+
+
+@pytest.mark.parametrize("draw", DRAWINGS)
+def test_without_matplotlib_the_error_says_what_to_install(tmp_path, monkeypatch, draw):
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(InputError, match=r'matplotlib.*pip install "newkinds\[benchmark\]"'):
+        draw(tmp_path / "figure")
+    assert os.listdir(tmp_path) == []
+
+
+def test_nothing_to_draw_is_said(tmp_path):
+    for groups in ({}, {"CUB": {}}):
+        with pytest.raises(InputError, match="nothing to draw in the chart 'Accuracy'"):
+            draw_dots(tmp_path / "dots", groups)
+    with pytest.raises(InputError, match="needs a data set"):
+        lambda_figure([], tmp_path / "lam")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"all_accuracy": [1.0]}, "CUB: all_accuracy has 1 values for 4 lams"),
+        ({"labelled_std": [1.0, 2.0]}, "CUB: labelled_std has 2 values for 4 lams"),
+        ({"is_known": [True]}, "CUB: 4 frequencies, but 1 in is_known"),
+    ],
+)
+def test_a_panel_whose_parts_differ_in_length_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        replace(PANEL, **change)
