@@ -176,6 +176,10 @@ class HeadMethod(CategoryDiscoverer):
         """Called before each epoch; what it gives is `Batch.state`."""
         return 0.0
 
+    def _step_size(self, n_categories: int) -> float:
+        """Learning rate at the start."""
+        return float(self.learning_rate)
+
     def _search_restarts(self) -> int:
         return 10
 
@@ -185,7 +189,7 @@ class HeadMethod(CategoryDiscoverer):
         with torch.random.fork_rng([problem.samples.device] if problem.samples.device.type == "cuda" else []):
             torch.manual_seed(seed)
             head = self._head(problem, n_categories).to(problem.samples.device)
-            curve = self._train(head, problem, second, np.random.default_rng(seed))
+            curve = self._train(head, problem, second, self._step_size(n_categories), np.random.default_rng(seed))
         partitioner, projection = self._trained(head)
         return Outcome(
             partitioner=partitioner,
@@ -205,11 +209,16 @@ class HeadMethod(CategoryDiscoverer):
         return Samples(features, problem.samples.device)
 
     def _train(
-        self, head: nn.Module, problem: Problem, second: Samples | None, generator: np.random.Generator
+        self,
+        head: nn.Module,
+        problem: Problem,
+        second: Samples | None,
+        step_size: float,
+        generator: np.random.Generator,
     ) -> list[float]:
         """Mean loss of each epoch."""
         optimiser = torch.optim.SGD(
-            head.parameters(), lr=self.learning_rate, momentum=MOMENTUM, weight_decay=self.weight_decay
+            head.parameters(), lr=step_size, momentum=MOMENTUM, weight_decay=self.weight_decay
         )
         columns = torch.from_numpy(problem.columns).to(problem.samples.device)
         curve: list[float] = []
@@ -218,7 +227,7 @@ class HeadMethod(CategoryDiscoverer):
             head.train()
             progress = epoch / self.max_iter
             for group in optimiser.param_groups:
-                group["lr"] = self.learning_rate * _cosine(progress)
+                group["lr"] = step_size * _cosine(progress)
             losses = []
             for rows in self._batches(problem, generator):
                 features = problem.samples.take(rows)

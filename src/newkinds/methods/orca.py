@@ -64,7 +64,7 @@ class ORCA(HeadMethod):
         noise: float = 0.5,
         max_iter: int = 100,
         batch_size: int = 512,
-        learning_rate: float = 3.0,
+        learning_rate: float = 0.02,
         weight_decay: float = 5e-4,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -90,6 +90,9 @@ class ORCA(HeadMethod):
             return 0.0
         with torch.no_grad():
             return float(1 - head(samples.take(some)).softmax(-1).amax(-1).mean())
+
+    def _step_size(self, n_categories: int) -> float:
+        return self.learning_rate * n_categories
 
     def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
         logits = head(batch.views)  # (2, batch, categories)

@@ -41,8 +41,8 @@ class SimGCD(HeadMethod):
         Epochs.
     batch_size : int
     learning_rate : float
-        Along a cosine to a thousandth. The publication's 0.1 is for a network: prototypes alone do not come to
-        rest with it in so many epochs.
+        For each category, since the share of a batch that moves a prototype is one of so many; along a cosine to a
+        thousandth. (The publication's 0.1 is that of a network.)
     weight_decay : float
     device : {"auto", "cpu", "cuda", "mps"}
     random_state : int, RandomState or None
@@ -78,7 +78,7 @@ n_iter_, stopped_
         noise: float = 0.5,
         max_iter: int = 100,
         batch_size: int = 256,
-        learning_rate: float = 3.0,
+        learning_rate: float = 0.02,
         weight_decay: float = 5e-5,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
@@ -95,6 +95,9 @@ n_iter_, stopped_
 
     def _head(self, problem: Problem, n_categories: int) -> CosineHead:
         return CosineHead(problem.samples.width, n_categories, TEMPERATURE)
+
+    def _step_size(self, n_categories: int) -> float:
+        return self.learning_rate * n_categories
 
     def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
         return simgcd_loss(head(batch.views) * TEMPERATURE, batch.labels, batch.progress, self.mean_entropy)

@@ -1,0 +1,268 @@
+"""RankStats+, UNO+, ORCA and SimGCD: their losses against direct formulas, and what they find."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from newkinds import ORCA, UNO, InputError, RankStats, SimGCD, accuracy
+from newkinds.methods.heads import Batch, HeadMethod, Projection, mean_prediction_entropy, project
+from newkinds.methods.orca import partners
+from newkinds.methods.rankstats import same_ranking
+from newkinds.methods.simgcd import simgcd_loss
+from newkinds.methods.uno import sinkhorn
+
+HEADS: dict[str, HeadMethod] = {
+    "simgcd": SimGCD(4, noise=0.2, random_state=0),
+    "uno": UNO(4, noise=0.2, hidden=64, batch_size=64, random_state=0),
+    "orca": ORCA(4, noise=0.2, batch_size=64, random_state=0),
+}
+
+
+def clusters(n: int = 60, width: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Four tight clusters of n samples; half of the first two is labelled."""
+    generator = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(4), n)
+    X = np.linalg.qr(generator.normal(size=(width, 4)))[0].T[truth] + 0.06 * generator.normal(size=(4 * n, width))
+    y = np.where((truth < 2) & (np.arange(4 * n) % 2 == 0), truth, -1)
+    return X, y, truth
+
+
+def random_cosines(seed: int, *shape: int) -> torch.Tensor:
+    return 2 * torch.rand(shape, generator=torch.Generator().manual_seed(seed)) - 1
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_easy_clusters_are_found(name: str) -> None:
+    X, y, truth = clusters()
+    model = HEADS[name].fit(X, y)
+    unlabelled = y < 0
+    assert accuracy(truth[unlabelled], model.labels_[unlabelled], [0, 1]).all > 0.95
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert len(model.loss_curve_) == model.n_iter_ == model.max_iter
+
+
+def test_rankstats_learns_the_labels_and_parts_pairs_by_their_largest_features() -> None:
+    # Each category has two largest features of its own, so that the rule for pairs is never wrong.
+    generator = np.random.default_rng(0)
+    truth = np.repeat(np.arange(4), 60)
+    X = np.abs(0.05 * generator.normal(size=(240, 8)))
+    X[np.arange(240), 2 * truth] += 1
+    X[np.arange(240), 2 * truth + 1] += 1
+    y = np.where((truth < 2) & (np.arange(240) % 2 == 0), truth, -1)
+    model = RankStats(4, n_ranked=2, noise=0.1, batch_size=64, learning_rate=1.0, random_state=0).fit(X, y)
+    unlabelled = y < 0
+    assert accuracy(truth[unlabelled], model.labels_[unlabelled], [0, 1]).all > 0.95
+
+
+@pytest.mark.parametrize("name", [*HEADS, "rankstats"])
+def test_same_seed_same_result(name: str) -> None:
+    X, y, _ = clusters(20)
+    model = RankStats(4, max_iter=3) if name == "rankstats" else HEADS[name].set_params(max_iter=3)
+    first, second = (type(model)(**model.get_params() | {"random_state": 5}).fit(X, y) for _ in range(2))
+    assert np.array_equal(first.weights_, second.weights_)
+    other = type(model)(**model.get_params() | {"random_state": 6}).fit(X, y)
+    assert not np.array_equal(first.weights_, other.weights_)
+
+
+def test_global_randomness_is_left_alone() -> None:
+    X, y, _ = clusters(10)
+    torch.manual_seed(3)
+    expected = torch.rand(4)
+    torch.manual_seed(3)
+    SimGCD(4, max_iter=2, random_state=0).fit(X, y)
+    assert torch.equal(torch.rand(4), expected)
+
+
+def test_a_stored_second_view_takes_the_place_of_noise() -> None:
+    X, y, _ = clusters(20)
+    generator = np.random.default_rng(1)
+    model = SimGCD(4, noise=0.0, max_iter=5, random_state=0)
+    alone = model.fit(X, y).weights_
+    same = model.fit(X, y, second_view=X).weights_
+    other = model.fit(X, y, second_view=X + 0.3 * generator.normal(size=X.shape)).weights_
+    assert np.array_equal(alone, same)
+    assert not np.allclose(alone, other)
+    with pytest.raises(InputError, match="second_view has 5 samples, X has 80"):
+        model.fit(X, y, second_view=X[:5])
+
+
+def test_uno_predicts_through_its_projection_and_is_restored_with_it() -> None:
+    X, y, _ = clusters()
+    model = UNO(4, hidden=32, max_iter=5, random_state=0).fit(X, y)
+    assert model.weights_.shape == (4, 256)
+    assert model.n_features_in_ == 12
+    unlabelled = y < 0
+    assert np.array_equal(model.predict(X)[unlabelled], model.labels_[unlabelled])
+    again = UNO().restore(model.fitted_arrays())
+    assert again.n_features_in_ == 12
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    arrays = model.fitted_arrays()
+    del arrays["output_bias"]
+    with pytest.raises(InputError, match="a part of its projection"):
+        UNO().restore(arrays)
+
+
+def test_a_projection_as_arrays_is_the_network_at_rest() -> None:
+    torch.manual_seed(0)
+    network = Projection(6, 10, 4)
+    features = torch.nn.functional.normalize(torch.randn(50, 6), dim=1)
+    for _ in range(3):
+        network(features)  # the batch norm learns
+    with torch.no_grad():
+        expected = network.eval()(features).numpy()
+    np.testing.assert_allclose(project(features.numpy(), network.arrays()), expected, atol=1e-6)
+
+
+def test_simgcd_loss_is_its_definition() -> None:
+    cosines, labels = random_cosines(0, 2, 5, 3), torch.tensor([2, -1, 0, -1, -1])
+    for progress, teacher in ((0.0, 0.07), (0.075, 0.055), (0.5, 0.04)):
+        p = [[torch.softmax(cosines[v, i] / 0.1, 0) for i in range(5)] for v in range(2)]
+        q = [[torch.softmax(cosines[v, i] / teacher, 0) for i in range(5)] for v in range(2)]
+        distilled = sum(-(q[1 - v][i] * p[v][i].log()).sum() for v in range(2) for i in range(5)) / 10
+        mean = sum(p[v][i] for v in range(2) for i in range(5)) / 10
+        entropy = -(mean * mean.log()).sum()
+        supervised = sum(-p[v][i][labels[i]].log() for v in range(2) for i in (0, 2)) / 4
+        expected = 0.65 * (distilled - 2 * entropy) + 0.35 * supervised
+        assert simgcd_loss(cosines, labels, progress, 2.0).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_simgcd_targets_carry_no_gradient() -> None:
+    cosines = random_cosines(1, 2, 4, 3).requires_grad_()
+    simgcd_loss(cosines, torch.full((4,), -1), 0.5, 0.0).backward()
+    with torch.no_grad():
+        p, q = torch.softmax(cosines / 0.1, -1), torch.softmax(cosines / 0.04, -1).flip(0)
+    assert cosines.grad is not None
+    torch.testing.assert_close(cosines.grad, 0.65 * (p - q) / 0.1 / 8, rtol=1e-4, atol=1e-6)
+
+
+def test_mean_prediction_entropy() -> None:
+    log_p = torch.tensor([[[0.5, 0.5], [1.0, 0.0]]]).log()
+    assert mean_prediction_entropy(log_p).item() == pytest.approx(
+        -0.75 * math.log(0.75) - 0.25 * math.log(0.25), rel=1e-6
+    )
+
+
+def test_orca_loss_is_its_definition() -> None:
+    model = ORCA(4, random_state=0, mean_entropy=0.7)
+    torch.manual_seed(0)
+    views = torch.nn.functional.normalize(torch.randn(2, 6, 5), dim=-1)
+    features = torch.nn.functional.normalize(torch.randn(6, 5), dim=-1)
+    labels = torch.tensor([0, 1, -1, 0, -1, -1])
+
+    class Head:
+        weights = torch.nn.functional.normalize(torch.randn(4, 5), dim=-1)
+
+        def __call__(self, given: torch.Tensor) -> torch.Tensor:
+            return 10 * given @ self.weights.T
+
+    head = Head()
+    for uncertainty, margin in ((0.2, 2.0), (0.9, 5.0)):
+        found = model._loss(head, Batch(views, features, labels, 0.0, uncertainty))
+        logits = head(views)
+        p = logits.softmax(-1)
+        partner = partners(features, labels)
+        pairs = -sum(math.log((p[0, i] * p[1, partner[i]]).sum()) for i in range(6)) / 6
+        mean = p.mean((0, 1))
+        expected = pairs + 0.7 * (mean * mean.log()).sum().item()
+        supervised = []
+        for view in range(2):
+            for i in (0, 1, 3):
+                favoured = logits[view, i].clone()
+                favoured[labels[i]] += margin
+                supervised.append(-favoured.log_softmax(0)[labels[i]].item())
+        assert found.item() == pytest.approx(expected + np.mean(supervised), rel=1e-4)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 20), st.integers(0, 1000))
+def test_partners_are_of_the_same_label_or_nearest(n: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    features = torch.nn.functional.normalize(torch.from_numpy(generator.normal(size=(n, 4))), dim=1)
+    labels = torch.from_numpy(generator.integers(-1, 3, n))
+    found = partners(features, labels)
+    for i, partner in enumerate(found.tolist()):
+        assert partner != i
+        alike = [j for j in range(n) if j != i and labels[j] == labels[i] != -1]
+        if alike:
+            assert partner in alike
+        else:
+            similarity = features @ features[i]
+            similarity[i] = -2
+            assert similarity[partner] == similarity.max()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 6), st.integers(0, 1000))
+def test_same_ranking_compares_sets(n_ranked: int, seed: int) -> None:
+    features = np.random.default_rng(seed).normal(size=(12, 6))
+    top = [set(np.argsort(-row)[:n_ranked]) for row in features]
+    expected = [[a == b for b in top] for a in top]
+    assert same_ranking(torch.from_numpy(features), n_ranked).tolist() == expected
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(2, 30), st.integers(2, 8), st.integers(0, 1000))
+def test_sinkhorn_gives_every_sample_one_and_every_category_an_equal_share(n: int, k: int, seed: int) -> None:
+    shares = sinkhorn(random_cosines(seed, n, k).double(), iterations=2000)
+    torch.testing.assert_close(shares.sum(1), torch.ones(n, dtype=torch.float64))
+    torch.testing.assert_close(shares.sum(0), torch.full((k,), n / k, dtype=torch.float64), rtol=0.05, atol=0.02)
+
+
+def test_uno_targets_are_labels_or_pseudo_labels() -> None:
+    cosines, labels = random_cosines(2, 2, 5, 3), torch.tensor([2, -1, 0, -1, -1])
+    targets = UNO._targets(cosines, labels, True)
+    assert targets[:, 0].tolist() == [[0, 0, 1]] * 2
+    assert targets[:, 2].tolist() == [[1, 0, 0]] * 2
+    free = labels < 0
+    torch.testing.assert_close(targets[0, free], sinkhorn(cosines[0, free]))
+    torch.testing.assert_close(targets[1, free], sinkhorn(cosines[1, free]))
+    over = UNO._targets(cosines, labels, False)
+    torch.testing.assert_close(over[0], sinkhorn(cosines[0]))
+
+
+def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
+    X, y, _ = clusters(100)
+    y[np.flatnonzero(y >= 0)[10:]] = -1  # 10 labelled of 400
+    seen = []
+
+    class Watching(SimGCD):
+        def _loss(self, head, batch):  # type: ignore[no-untyped-def]
+            seen.append(batch.labelled.float().mean().item())
+            return super()._loss(head, batch)
+
+    Watching(4, max_iter=20, batch_size=100, random_state=0).fit(X, y)
+    assert np.mean(seen) == pytest.approx(0.5, abs=0.03)
+    seen.clear()
+    Watching._balanced = False
+    Watching(4, max_iter=20, batch_size=100, random_state=0).fit(X, y)
+    assert np.mean(seen) == pytest.approx(10 / 400, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", [*HEADS, "rankstats"])
+def test_without_labels_or_with_only_labels(name: str) -> None:
+    X, _, truth = clusters(15)
+    model = RankStats(4, max_iter=3) if name == "rankstats" else HEADS[name].set_params(max_iter=3)
+    with pytest.warns(UserWarning, match="no sample is labelled"):
+        model.fit(X, None)
+    assert len(model.categories_) == 4
+    assert np.array_equal(model.fit(X, truth).labels_, truth)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SimGCD(4, noise=-1.0), "'noise' parameter"),
+        (SimGCD(4, mean_entropy=-1.0), "'mean_entropy' parameter"),
+        (UNO(4, n_heads=0), "'n_heads' parameter"),
+        (RankStats(4, n_ranked=0), "'n_ranked' parameter"),
+        (ORCA(4, batch_size=1), "'batch_size' parameter"),
+    ],
+)
+def test_parameters_are_checked(model: HeadMethod, message: str) -> None:
+    X, y, _ = clusters(5)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
