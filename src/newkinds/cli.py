@@ -22,6 +22,7 @@ from newkinds.options import (
     BenchmarkName,
     Cache,
     Checkpoint,
+    ClassifierName,
     DeviceName,
     EncoderName,
     FeatureSource,
@@ -430,6 +431,12 @@ def finetune(
         str, typer.Option(help="What is trained: so many of the last blocks, or names separated by commas.")
     ] = "1",
     learning_rate: Annotated[float, typer.Option(help="At the beginning; it falls along a cosine.", min=0)] = 0.1,
+    classifier: Annotated[
+        ClassifierName | None, typer.Option(help="Also learn to classify, as the method of that name does.")
+    ] = None,
+    n_categories: Annotated[
+        int | None, typer.Option("--n-categories", "-k", help="Of the classifier: known and new together.", min=2)
+    ] = None,
     accumulate: Annotated[int, typer.Option(help="Parts of a batch, where memory is short.", min=1)] = 1,
     workers: Workers = None,
     full_precision: FullPrecision = False,
@@ -459,6 +466,8 @@ def finetune(
         blocks=chosen if isinstance(chosen, int) else tuple(blocks.split(",")),
         learning_rate=learning_rate,
         accumulate=accumulate,
+        classifier=None if classifier is None else classifier.value,
+        n_categories=n_categories,
         half=False if full_precision else None,
         workers=workers,
         seed=seed,

@@ -30,6 +30,11 @@ class BenchmarkName(StrEnum):
     all = "all"
 
 
+class ClassifierName(StrEnum):
+    simgcd = "simgcd"
+    uno = "uno"
+
+
 class RecipeName(StrEnum):
     newkinds = "newkinds"
     paper = "paper"

@@ -5,7 +5,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -172,6 +174,33 @@ def test_a_state_of_another_training_is_not_taken_up(
     other = Finetuning(epochs=2, batch_size=8, outputs=64, workers=0)
     expected = finetune(photos, "tiny", tmp_path / "fresh", other, device="cpu")
     assert finetune(photos, "tiny", tmp_path / "own", other, device="cpu") == expected
+
+
+@pytest.mark.parametrize("classifier", ["simgcd", "uno"])
+def test_a_classifier_learns_along(
+    classifier: Literal["simgcd", "uno"], tiny: None, photos: RawCollection, tmp_path: Path
+) -> None:
+    settings = replace(SMALL, classifier=classifier, n_categories=3)
+    finetune(photos, "tiny", tmp_path / "plain", SMALL, device="cpu")
+    losses = finetune(photos, "tiny", tmp_path / "own", replace(settings, epochs=20), device="cpu")
+    assert losses[-1] < losses[3]  # until then SimGCD's targets are softer, and the loss another
+    tensors = load_file(tmp_path / "own" / "trained.safetensors")
+    assert tensors.keys() == load_file(tmp_path / "plain" / "trained.safetensors").keys()  # the classifier is gone
+    record = json.loads((tmp_path / "own" / "encoder.json").read_text("utf-8"))
+    assert (record["settings"]["classifier"], record["settings"]["n_categories"]) == (classifier, 3)
+    finetune(photos, "tiny", tmp_path / "with", settings, device="cpu")
+    changed = load_file(tmp_path / "with" / "trained.safetensors")
+    plain = load_file(tmp_path / "plain" / "trained.safetensors")
+    assert any(not torch.equal(changed[name], plain[name]) for name in plain)
+
+
+@pytest.mark.parametrize("n_categories", [None, 1])
+def test_a_classifier_needs_enough_categories(
+    n_categories: int | None, tiny: None, photos: RawCollection, tmp_path: Path
+) -> None:
+    settings = replace(SMALL, classifier="simgcd", n_categories=n_categories)
+    with pytest.raises(InputError, match=f"at least the 2 known ones; got {n_categories}"):
+        finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
 
 
 def test_accumulating_compares_within_parts_and_still_learns(

@@ -13,7 +13,7 @@ from newkinds.methods.heads import Batch, HeadMethod, Projection, mean_predictio
 from newkinds.methods.orca import partners
 from newkinds.methods.rankstats import same_ranking
 from newkinds.methods.simgcd import simgcd_loss
-from newkinds.methods.uno import sinkhorn
+from newkinds.methods.uno import sinkhorn, uno_targets
 
 HEADS: dict[str, HeadMethod] = {
     "simgcd": SimGCD(4, noise=0.2, random_state=0),
@@ -214,13 +214,13 @@ def test_sinkhorn_gives_every_sample_one_and_every_category_an_equal_share(n: in
 
 def test_uno_targets_are_labels_or_pseudo_labels() -> None:
     cosines, labels = random_cosines(2, 2, 5, 3), torch.tensor([2, -1, 0, -1, -1])
-    targets = UNO._targets(cosines, labels, True)
+    targets = uno_targets(cosines, labels, True)
     assert targets[:, 0].tolist() == [[0, 0, 1]] * 2
     assert targets[:, 2].tolist() == [[1, 0, 0]] * 2
     free = labels < 0
     torch.testing.assert_close(targets[0, free], sinkhorn(cosines[0, free]))
     torch.testing.assert_close(targets[1, free], sinkhorn(cosines[1, free]))
-    over = UNO._targets(cosines, labels, False)
+    over = uno_targets(cosines, labels, False)
     torch.testing.assert_close(over[0], sinkhorn(cosines[0]))
 
 

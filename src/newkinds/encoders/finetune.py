@@ -7,6 +7,9 @@ images a view is a random crop, mirrored or not; of texts, the dropout of the en
 Saved are the tensors that changed, with the name and the fingerprint of the encoder they belong to. The state after
 each epoch lies beside them until the last one has ended: a repeated call goes on from there. Under torchrun every
 process takes its share of a batch and sees the projections of all.
+
+A classifier of SimGCD or UNO may learn along with the encoder, as their publications have it; it is thrown away as
+well: what counts are features in which its categories lie apart.
 """
 
 import json
@@ -17,7 +20,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,10 +36,14 @@ from newkinds.encoders.encoding import Unreadable, n_workers, prepared
 from newkinds.encoders.loading import ENCODER_FILE, TRAINED_FILE, load_encoder
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray
+from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
+from newkinds.methods.heads import CosineHead, unit_rows
+from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss
+from newkinds.methods.uno import UNOHeads
 from newkinds.runtime import n_processes, rank, report_progress, total
 
 STATE_FILE = "state.json"
+Classifier = Literal["simgcd", "uno"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,10 @@ class Finetuning:
         Compute in bfloat16; by default on CUDA.
     outputs : int
         Of the projection head.
+    classifier : {"simgcd", "uno"}, optional
+        Whose classification loss is added to the contrastive ones.
+    n_categories : int, optional
+        Of the classifier, known and new together.
     workers : int, optional
         Processes that make the views of images.
     seed : int
@@ -78,6 +89,8 @@ class Finetuning:
     accumulate: int = 1
     half: bool | None = None
     outputs: int = 65536
+    classifier: Classifier | None = None
+    n_categories: int | None = None
     workers: int | None = None
     seed: int = 0
 
@@ -190,12 +203,18 @@ class _Training:
         self.view = SameView(encoder.preparation) if is_text else RandomView(_image_preparation(encoder))
         with torch.no_grad():
             width = encoder.forward([self.view((collection.items[0], 0))]).shape[1]
+        known = known_categories(collection.labels)
+        self.columns = to_columns(collection.labels, known)
         with self._randomness(0):
             self.head = ProjectionHead(width, outputs=settings.outputs).to(self.device)
+            classifier = _classifier(settings, width, len(known))
+            self.classifier = None if classifier is None else classifier.to(self.device)
         self.parameters = {
             **{f"encoder.{name}": value for name, value in self.trained.items()},
             **{f"head.{name}": value for name, value in self.head.named_parameters()},
         }
+        if self.classifier is not None:
+            self.parameters |= {f"classifier.{name}": value for name, value in self.classifier.named_parameters()}
         self.optimiser = torch.optim.SGD(
             self.parameters.values(),
             lr=settings.learning_rate,
@@ -257,10 +276,15 @@ class _Training:
         for part in range(n_parts):
             first, second = (view[part::n_parts] for view in own)
             with self._precision():
-                projected = self.head(self.encoder.forward([*first, *second]))
-            views = _gathered(projected.float().unflatten(0, (2, -1)))
-            labels = np.concatenate([rows[each :: n_processes()][part::n_parts] for each in range(n_processes())])
-            loss = self._loss(views, torch.from_numpy(self.collection.labels[labels]).to(self.device)) / n_parts
+                features = self.encoder.forward([*first, *second])
+                projected = self.head(features)
+            order = np.concatenate([rows[each :: n_processes()][part::n_parts] for each in range(n_processes())])
+            columns = torch.from_numpy(self.columns[order]).to(self.device)
+            loss = self._loss(_gathered(projected.float().unflatten(0, (2, -1))), columns)
+            if self.classifier is not None:
+                views = _gathered(unit_rows(features.float()).view(2, -1, features.shape[1]))
+                loss = loss + self._classification_loss(views, columns)
+            loss = loss / n_parts
             torch.autograd.backward(loss)
             loss_sum += float(loss.detach())
         if n_processes() > 1:  # each has the gradient of the whole loss through its own samples, times their number
@@ -275,6 +299,12 @@ class _Training:
         supervised = supervised_contrastive(views, labels, settings.supervised_temperature)
         unsupervised = info_nce(views, settings.info_nce_temperature)
         return (1 - settings.supervised) * unsupervised + settings.supervised * supervised
+
+    def _classification_loss(self, views: Tensor, labels: Tensor) -> Tensor:
+        if isinstance(self.classifier, UNOHeads):
+            return self.classifier.loss(views, labels)
+        assert self.classifier is not None
+        return simgcd_loss(TEMPERATURE * self.classifier(views), labels, self.epoch / self.settings.epochs)
 
     def _precision(self) -> AbstractContextManager[Any]:
         half = self.device.type == "cuda" if self.settings.half is None else self.settings.half
@@ -334,6 +364,19 @@ def _write(training: _Training, out: Path) -> None:
         tensors = {name: value.detach().contiguous().cpu() for name, value in training.trained.items()}
         save_file(tensors, stage / TRAINED_FILE)
         (stage / ENCODER_FILE).write_text(json.dumps(record, indent=1), "utf-8")
+
+
+def _classifier(settings: Finetuning, width: int, n_known: int) -> CosineHead | UNOHeads | None:
+    if settings.classifier is None:
+        return None
+    if settings.n_categories is None or settings.n_categories < max(2, n_known):
+        raise InputError(
+            f"the classifier {settings.classifier} needs the number of categories, at least the {n_known} known "
+            f"ones; got {settings.n_categories}"
+        )
+    if settings.classifier == "uno":
+        return UNOHeads(width, settings.n_categories)
+    return CosineHead(width, settings.n_categories, TEMPERATURE)
 
 
 def _unfreeze(module: nn.Module, blocks: int | tuple[str, ...]) -> dict[str, nn.Parameter]:

@@ -19,6 +19,7 @@ TEACHER_TEMPERATURES = (0.07, 0.04)
 WARM_UP = 0.15
 """Share of the training in which the teacher's temperature goes from the first to the last: 30 epochs of 200."""
 SUPERVISED = 0.35
+MEAN_ENTROPY = 2.0
 
 
 class SimGCD(HeadMethod):
@@ -74,7 +75,7 @@ n_iter_, stopped_
         self,
         n_categories: int | str = "auto",
         *,
-        mean_entropy: float = 2.0,
+        mean_entropy: float = MEAN_ENTROPY,
         noise: float = 0.5,
         max_iter: int = 100,
         batch_size: int = 256,
@@ -103,7 +104,7 @@ n_iter_, stopped_
         return simgcd_loss(head(batch.views) * TEMPERATURE, batch.labels, batch.progress, self.mean_entropy)
 
 
-def simgcd_loss(cosines: Tensor, labels: Tensor, progress: float, mean_entropy: float) -> Tensor:
+def simgcd_loss(cosines: Tensor, labels: Tensor, progress: float, mean_entropy: float = MEAN_ENTROPY) -> Tensor:
     """SimGCD's loss of a classifier.
 
     Parameters

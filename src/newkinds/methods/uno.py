@@ -94,51 +94,72 @@ class UNO(HeadMethod):
         self.device = device
         self.random_state = random_state
 
-    def _head(self, problem: Problem, n_categories: int) -> "_Heads":
-        return _Heads(problem.samples.width, n_categories, self)
+    def _head(self, problem: Problem, n_categories: int) -> "UNOHeads":
+        return UNOHeads(problem.samples.width, n_categories, self.n_heads, self.overclustering, self.hidden)
 
-    def _begin_epoch(self, head: "_Heads", *_: Any) -> float:
+    def _begin_epoch(self, head: "UNOHeads", *_: Any) -> float:
         head.losses.zero_()
         return 0.0
 
-    def _loss(self, head: "_Heads", batch: Batch) -> Tensor:
-        embedded = head.projection(batch.views.flatten(0, 1))  # (2 · batch, outputs)
-        losses = []
-        for number, prototypes in enumerate(head.prototypes):
-            cosines = (embedded @ unit_rows(prototypes).T).unflatten(0, (2, -1))
-            is_labelled = number < self.n_heads  # of the others no category is a known one
-            targets = self._targets(cosines.detach(), batch.labels, is_labelled)
-            log_p = functional.log_softmax(cosines / TEMPERATURE, dim=-1)
-            losses.append(-(targets.flip(0) * log_p).sum(-1).mean())
-        head.losses += torch.stack(losses[: self.n_heads]).detach()
-        return torch.stack(losses).mean()
+    def _loss(self, head: "UNOHeads", batch: Batch) -> Tensor:
+        return head.loss(batch.views, batch.labels)
 
-    @staticmethod
-    def _targets(cosines: Tensor, labels: Tensor, is_labelled: bool) -> Tensor:
-        """Labels where there are any, else pseudo-labels, each view's of its own: (2, batch, categories)."""
-        free = labels == UNLABELLED if is_labelled else torch.ones_like(labels, dtype=torch.bool)
-        targets = torch.zeros_like(cosines)
-        targets[:, ~free] = functional.one_hot(labels[~free], cosines.shape[-1]).to(cosines.dtype)
-        if free.any():
-            targets[:, free] = sinkhorn(cosines[:, free])
-        return targets
-
-    def _trained(self, head: "_Heads") -> tuple[Partitioner, Arrays]:
+    def _trained(self, head: "UNOHeads") -> tuple[Partitioner, Arrays]:
         best = head.prototypes[int(head.losses.argmin())]
         return Partitioner(unit_rows(best).detach().cpu().numpy(), 1 / TEMPERATURE), head.projection.arrays()
 
 
-class _Heads(nn.Module):
+class UNOHeads(nn.Module):
+    """UNO's projection and sets of prototypes; those of more categories than there are come last.
+
+    Attributes
+    ----------
+    losses : Tensor of shape (n_heads,)
+        What each set has lost since this was last set to 0.
+    """
+
     losses: Tensor
 
-    def __init__(self, width: int, n_categories: int, settings: UNO) -> None:
+    def __init__(
+        self, width: int, n_categories: int, n_heads: int = 2, overclustering: int = 3, hidden: int = 2048
+    ) -> None:
         super().__init__()
-        self.projection = Projection(width, settings.hidden, OUTPUTS)
-        sizes = [n_categories] * settings.n_heads
-        if settings.overclustering:
-            sizes += [settings.overclustering * n_categories] * settings.n_heads
+        self.projection = Projection(width, hidden, OUTPUTS)
+        sizes = [n_categories] * n_heads + [overclustering * n_categories] * (n_heads if overclustering else 0)
         self.prototypes = nn.ParameterList([random_prototypes(size, OUTPUTS) for size in sizes])
-        self.register_buffer("losses", torch.zeros(settings.n_heads))
+        self.register_buffer("losses", torch.zeros(n_heads))
+
+    def loss(self, views: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross-entropy of all sets: views (2, samples, width), labels -1 where there is none."""
+        embedded = self.projection(views.flatten(0, 1))  # (2 · samples, outputs)
+        losses = []
+        for number, prototypes in enumerate(self.prototypes):
+            cosines = (embedded @ unit_rows(prototypes).T).unflatten(0, (2, -1))
+            is_labelled = number < len(self.losses)  # of the others no category is a known one
+            targets = uno_targets(cosines.detach(), labels, is_labelled)
+            log_p = functional.log_softmax(cosines / TEMPERATURE, dim=-1)
+            losses.append(-(targets.flip(0) * log_p).sum(-1).mean())
+        self.losses += torch.stack(losses[: len(self.losses)]).detach()
+        return torch.stack(losses).mean()
+
+
+def uno_targets(cosines: Tensor, labels: Tensor, is_labelled: bool) -> Tensor:
+    """Labels where there are any and they count, else pseudo-labels, each view's of its own.
+
+    Parameters
+    ----------
+    cosines : Tensor of shape (2, samples, categories)
+    labels : Tensor of shape (samples,)
+        -1 where there is none.
+    is_labelled : bool
+        Whether the first categories are the known ones.
+    """
+    free = labels == UNLABELLED if is_labelled else torch.ones_like(labels, dtype=torch.bool)
+    targets = torch.zeros_like(cosines)
+    targets[:, ~free] = functional.one_hot(labels[~free], cosines.shape[-1]).to(cosines.dtype)
+    if free.any():
+        targets[:, free] = sinkhorn(cosines[:, free])
+    return targets
 
 
 def sinkhorn(cosines: Tensor, epsilon: float = SINKHORN_EPSILON, iterations: int = SINKHORN_ITERATIONS) -> Tensor:
