@@ -493,7 +493,7 @@ def benchmark(
     ),
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; tables show mean ± standard deviation.")] = 5,
     methods: Annotated[
-        str | None, typer.Option(help="Rows of the tables, with commas between; all by default.")
+        str | None, typer.Option(help="Rows of the tables, with commas between, such as pim,simgcd,sskm.")
     ] = None,
     imbalance: Annotated[
         float, typer.Option(help="Of the long-tailed versions of balanced sets in the figure of λ; 0: none.")

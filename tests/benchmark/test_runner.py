@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from newkinds import PIM, FeatureSet, InputError, KMeans, write_features
-from newkinds.benchmark import NAMES, jobs, run_benchmark
+from newkinds.benchmark import NAMES, jobs, run_benchmark, runner
 from newkinds.benchmark.jobs import BY_KEY, SHOWN_LAMS, Ablation, Fit, Lambdas, Result, Starts, methods_named
 from newkinds.benchmark.published import DATASETS
 from newkinds.benchmark.reports import REPORTS
@@ -173,7 +173,7 @@ def test_tables_show_mean_and_deviation_over_seeds(everything: Path) -> None:
     assert [row["column"] for row in rows] == ["All", "Old", "New"]
     for i, row in enumerate(rows):
         assert float(row["mean"]) == pytest.approx(np.mean([score[i] for score in scores]))
-        assert float(row["std"]) == pytest.approx(np.std([score[i] for score in scores]))
+        assert float(row["std"]) == pytest.approx(np.std([score[i] for score in scores], ddof=1))
 
 
 def test_methods_without_the_true_number_get_the_estimated_one(everything: Path) -> None:
@@ -194,8 +194,95 @@ def test_the_published_figures_stand_in_columns_of_their_own(tmp_path: Path) -> 
     assert "CUB, published" in text
     assert "34.3 / 38.9 / 32.1" in text  # k-means
     assert "52.3 / 51.8 / 52.5" in text  # RIM
-    assert "are on other features than cub_mine" in text.replace("\\", "")
+    assert "They are on other features" in text
     assert "k-means: raw" in text.replace("\\", "")
+
+
+def test_two_sets_of_one_published_data_set_share_its_columns(tmp_path: Path) -> None:
+    for name, seed in (("cub_mine", 0), ("cub_yours", 1)):
+        write_features(feature_set(n_classes=200, n=4, width=30, seed=seed), tmp_path / "sets" / f"{name}.npz")
+    written = run_benchmark("main", [tmp_path / "sets"], tmp_path / "out", n_seeds=1, methods=["kmeans"])
+    text = written.read_text("utf-8")
+    assert text.count("CUB, published") == 1
+    assert "cub_yours" in text.replace("\\", "")
+
+
+def test_estimates_stand_beside_the_truth(everything: Path) -> None:
+    record = json.loads((everything / "all.json").read_text("utf-8"))
+    with (everything / "estimate-k.csv").open(newline="", encoding="utf-8") as file:
+        rows = {(row["row"], row["group"], row["column"]): row for row in csv.DictReader(file)}
+    for label, rule in (("Max-ACC, k-means", "max-acc-kmeans"), ("rehearsal, Newkinds", "rehearsal")):
+        job = f"small: number of categories, {rule}"
+        found = [result for result in record["results"] if result["job"] == job]
+        counts = [result["k"] for result in found]
+        assert float(rows[label, "small", "K̂"]["mean"]) == np.mean(counts)
+        errors = [100 * abs(k - 6) / 6 for k in counts]
+        assert float(rows[label, "small", "error %"]["mean"]) == pytest.approx(np.mean(errors))
+        assert float(rows[label, "", "mean error %"]["mean"]) == pytest.approx(np.mean(errors))
+    low, high = found[0]["interval"]
+    assert rows["rehearsal, Newkinds", "small", "90 %"]["text"] == f"{low}–{high}"
+    assert float(rows["true", "small", "K̂"]["mean"]) == 6
+
+
+def test_lambda_says_what_was_chosen_and_what_is_best(everything: Path) -> None:
+    record = json.loads((everything / "all.json").read_text("utf-8"))
+    with (everything / "lambda.csv").open(newline="", encoding="utf-8") as file:
+        rows = {(row["row"], row["column"]): float(row["mean"]) for row in csv.DictReader(file)}
+    for name in ("small", "small, long-tailed 50"):
+        curves = [r["scores"] for r in record["results"] if r["job"] == f"{name}: accuracy over lambda"]
+        means = np.mean([[score[0] for score in curve] for curve in curves], axis=0)
+        assert rows[name, "λ"] == SHOWN_LAMS[int(np.argmax(means))]
+        assert rows[name, "best All"] == pytest.approx(means.max())
+        assert rows[name, "All at λ 1"] == pytest.approx(means[-1])
+        chosen = [r["lam"] for r in record["results"] if r["job"] == f"{name}: pim-paper"]
+        assert rows[name, "λ̂"] == pytest.approx(np.mean(chosen))
+
+
+def test_all_leaves_out_what_the_methods_cannot_show(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run_benchmark("all", [source], out, n_seeds=1, methods=["kmeans"], imbalance=0)
+    assert not (out / "estimated-k.md").exists()
+    assert (out / "lambda.md").exists()
+    assert "estimated number" not in (out / "README.md").read_text("utf-8")
+    with pytest.raises(InputError, match="estimated-k needs one of the methods sskm, pim-paper, pim"):
+        run_benchmark("estimated-k", [source], out, methods=["kmeans"])
+
+
+def test_a_damaged_result_is_computed_again(subject: Subject, tmp_path: Path) -> None:
+    job = Fit(subject, BY_KEY["kmeans"])
+    expected = run_jobs([job], [0], tmp_path, "cpu").of(job)[0]["score"]
+    (cell,) = (tmp_path / "cells").iterdir()
+    for content in ("{", "[]", '{"label": "k-means"}', ""):
+        cell.write_text(content, "utf-8")
+        assert run_jobs([job], [0], tmp_path, "cpu").of(job)[0]["score"] == expected
+
+
+def test_other_code_computes_anew(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    job = Fit(subject, BY_KEY["kmeans"])
+    run_jobs([job], [0], tmp_path, "cpu", said.append)
+    monkeypatch.setattr(runner, "code_fingerprint", lambda: "another")
+    run_jobs([job], [0], tmp_path, "cpu", said.append)
+    assert len(said) == 2
+
+
+def test_an_interruption_loses_one_seed_at_most(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    original = Fit.compute
+
+    def compute(self: Fit, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        seen.extend(seeds)
+        if seen == [0, 1]:
+            raise KeyboardInterrupt
+        return original(self, seeds, given, device)
+
+    monkeypatch.setattr(Fit, "compute", compute)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([Fit(subject, BY_KEY["kmeans"])], [0, 1, 2], tmp_path, "cpu")
+    run_jobs([Fit(subject, BY_KEY["kmeans"])], [0, 1, 2], tmp_path, "cpu")
+    assert seen == [0, 1, 1, 2]
 
 
 def test_the_papers_own_features_are_known_by_their_sizes() -> None:
@@ -255,8 +342,13 @@ def test_sets_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
     whole = feature_set()
     cases = {
         "no_truth": (FeatureSet(whole.features, whole.labels), "true class of every sample"),
-        "no_labels": (FeatureSet(whole.features, np.full(360, -1), whole.truth), "no sample has one"),
-        "all_labels": (FeatureSet(whole.features, whole.truth, whole.truth), "every sample is labelled"),
+        "no_labels": (FeatureSet(whole.features, np.full(360, -1), whole.truth), "there are 0"),
+        "one_known": (
+            FeatureSet(whole.features, np.where(whole.labels == 0, 0, -1), whole.truth),
+            "two known classes or more; there are 1",
+        ),
+        "all_labels": (FeatureSet(whole.features, whole.truth, whole.truth), "of known classes and of new ones"),
+        "mean": (whole, "as the mean over the sets is"),
     }
     for name, (collection, message) in cases.items():
         write_features(collection, tmp_path / f"{name}.npz")

@@ -7,13 +7,15 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from newkinds import ORCA, UNO, InputError, RankStats, SimGCD, accuracy
-from newkinds.methods.heads import Batch, HeadMethod, Projection, mean_prediction_entropy, project
+from newkinds.methods.heads import Batch, HeadMethod, LinearHead, Projection, mean_prediction_entropy, project
 from newkinds.methods.orca import partners
+from newkinds.methods.problem import pose
 from newkinds.methods.rankstats import same_ranking
 from newkinds.methods.simgcd import simgcd_loss
-from newkinds.methods.uno import sinkhorn, uno_targets
+from newkinds.methods.uno import UNOHeads, sinkhorn, uno_targets
 
 HEADS: dict[str, HeadMethod] = {
     "simgcd": SimGCD(4, noise=0.2, random_state=0),
@@ -38,7 +40,7 @@ def random_cosines(seed: int, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("name", HEADS)
 def test_easy_clusters_are_found(name: str) -> None:
     X, y, truth = clusters()
-    model = HEADS[name].fit(X, y)
+    model = clone(HEADS[name]).fit(X, y)
     unlabelled = y < 0
     assert accuracy(truth[unlabelled], model.labels_[unlabelled], [0, 1]).all > 0.95
     assert model.loss_curve_[-1] < model.loss_curve_[0]
@@ -53,7 +55,7 @@ def test_rankstats_learns_the_labels_and_parts_pairs_by_their_largest_features()
     X[np.arange(240), 2 * truth] += 1
     X[np.arange(240), 2 * truth + 1] += 1
     y = np.where((truth < 2) & (np.arange(240) % 2 == 0), truth, -1)
-    model = RankStats(4, n_ranked=2, noise=0.1, batch_size=64, learning_rate=1.0, random_state=0).fit(X, y)
+    model = RankStats(4, n_ranked=2, noise=0.1, batch_size=64, random_state=0).fit(X, y)
     unlabelled = y < 0
     assert accuracy(truth[unlabelled], model.labels_[unlabelled], [0, 1]).all > 0.95
 
@@ -61,7 +63,7 @@ def test_rankstats_learns_the_labels_and_parts_pairs_by_their_largest_features()
 @pytest.mark.parametrize("name", [*HEADS, "rankstats"])
 def test_same_seed_same_result(name: str) -> None:
     X, y, _ = clusters(20)
-    model = RankStats(4, max_iter=3) if name == "rankstats" else HEADS[name].set_params(max_iter=3)
+    model = RankStats(4, max_iter=3) if name == "rankstats" else clone(HEADS[name]).set_params(max_iter=3)
     first, second = (type(model)(**model.get_params() | {"random_state": 5}).fit(X, y) for _ in range(2))
     assert np.array_equal(first.weights_, second.weights_)
     other = type(model)(**model.get_params() | {"random_state": 6}).fit(X, y)
@@ -80,14 +82,14 @@ def test_global_randomness_is_left_alone() -> None:
 def test_a_stored_second_view_takes_the_place_of_noise() -> None:
     X, y, _ = clusters(20)
     generator = np.random.default_rng(1)
-    model = SimGCD(4, noise=0.0, max_iter=5, random_state=0)
-    alone = model.fit(X, y).weights_
-    same = model.fit(X, y, second_view=X).weights_
-    other = model.fit(X, y, second_view=X + 0.3 * generator.normal(size=X.shape)).weights_
-    assert np.array_equal(alone, same)
-    assert not np.allclose(alone, other)
+    other = X + 0.3 * generator.normal(size=X.shape)
+    quiet, noisy = (SimGCD(4, noise=noise, max_iter=5, random_state=0) for noise in (0.0, 0.5))
+    alone = quiet.fit(X, y).weights_
+    assert np.array_equal(alone, noisy.fit(X, y, second_view=X).weights_)
+    assert not np.allclose(alone, noisy.fit(X, y).weights_)
+    assert not np.allclose(alone, noisy.fit(X, y, second_view=other).weights_)
     with pytest.raises(InputError, match="second_view has 5 samples, X has 80"):
-        model.fit(X, y, second_view=X[:5])
+        noisy.fit(X, y, second_view=X[:5])
 
 
 def test_uno_predicts_through_its_projection_and_is_restored_with_it() -> None:
@@ -185,11 +187,10 @@ def test_partners_are_of_the_same_label_or_nearest(n: int, seed: int) -> None:
     labels = torch.from_numpy(generator.integers(-1, 3, n))
     found = partners(features, labels)
     for i, partner in enumerate(found.tolist()):
-        assert partner != i
-        alike = [j for j in range(n) if j != i and labels[j] == labels[i] != -1]
-        if alike:
-            assert partner in alike
+        if labels[i] != -1:
+            assert partner in ([j for j in range(n) if j != i and labels[j] == labels[i]] or [i])
         else:
+            assert partner != i
             similarity = features @ features[i]
             similarity[i] = -2
             assert similarity[partner] == similarity.max()
@@ -212,16 +213,84 @@ def test_sinkhorn_gives_every_sample_one_and_every_category_an_equal_share(n: in
     torch.testing.assert_close(shares.sum(0), torch.full((k,), n / k, dtype=torch.float64), rtol=0.05, atol=0.02)
 
 
+def test_sinkhorn_is_three_rounds_of_scaling() -> None:
+    cosines = random_cosines(3, 6, 3).double()
+    shares = np.exp(cosines.numpy() / 0.05)
+    for _ in range(3):
+        shares = shares / shares.sum(0)
+        shares = shares / shares.sum(1, keepdims=True)
+    np.testing.assert_allclose(sinkhorn(cosines).numpy(), shares)
+
+
 def test_uno_targets_are_labels_or_pseudo_labels() -> None:
     cosines, labels = random_cosines(2, 2, 5, 3), torch.tensor([2, -1, 0, -1, -1])
-    targets = uno_targets(cosines, labels, True)
+    targets = uno_targets(cosines, labels)
     assert targets[:, 0].tolist() == [[0, 0, 1]] * 2
     assert targets[:, 2].tolist() == [[1, 0, 0]] * 2
     free = labels < 0
     torch.testing.assert_close(targets[0, free], sinkhorn(cosines[0, free]))
     torch.testing.assert_close(targets[1, free], sinkhorn(cosines[1, free]))
-    over = uno_targets(cosines, labels, False)
-    torch.testing.assert_close(over[0], sinkhorn(cosines[0]))
+
+
+def test_uno_loss_is_its_definition_and_the_views_are_swapped() -> None:
+    torch.manual_seed(0)
+    heads = UNOHeads(6, n_categories=4, n_known=2, n_heads=2, overclustering=3, hidden=8).eval()
+    assert [len(each) for each in heads.prototypes] == [4, 4, 8, 8]  # 2 known and three times 2 new
+    views = torch.nn.functional.normalize(torch.randn(2, 5, 6), dim=-1)
+    labels = torch.tensor([1, -1, -1, 0, -1])
+    with torch.no_grad():
+        found = heads.loss(views, labels)
+        embedded = heads.projection(views.flatten(0, 1)).unflatten(0, (2, -1))
+        losses = []
+        for prototypes in heads.prototypes:
+            cosines = embedded @ torch.nn.functional.normalize(prototypes, dim=1).T
+            log_p, targets = (cosines / 0.1).log_softmax(-1), uno_targets(cosines, labels)
+            losses.append(-((targets[1] * log_p[0]).sum() + (targets[0] * log_p[1]).sum()).item() / 10)
+    assert found.item() == pytest.approx(np.mean(losses), rel=1e-5)
+    np.testing.assert_allclose(heads.losses.numpy(), losses[:2], rtol=1e-5)
+
+
+def test_uno_keeps_the_prototypes_that_lost_least() -> None:
+    heads = UNOHeads(6, n_categories=4, n_known=2, n_heads=3, overclustering=0, hidden=8)
+    heads.losses.copy_(torch.tensor([3.0, 1.0, 2.0]))
+    partitioner, arrays = UNO()._trained(heads)
+    expected = torch.nn.functional.normalize(heads.prototypes[1], dim=1).detach().numpy()
+    np.testing.assert_array_equal(partitioner.weights, expected)
+    assert partitioner.temperature == pytest.approx(10)
+    assert arrays.keys() == heads.projection.arrays().keys()
+
+
+def test_rankstats_loss_is_its_definition() -> None:
+    torch.manual_seed(0)
+    head = LinearHead(5, n_categories=4, n_known=2)
+    views = torch.nn.functional.normalize(torch.randn(2, 6, 5), dim=-1)
+    features = torch.nn.functional.normalize(torch.randn(6, 5), dim=-1)
+    labels, progress = torch.tensor([0, 1, -1, -1, -1, -1]), 0.4
+    with torch.no_grad():
+        found = RankStats(4, n_ranked=1)._loss(head, Batch(views, features, labels, progress))
+        p = head(views).softmax(-1)
+        consistency = 5 * math.exp(-5 * 0.6**2) * ((p[0] - p[1]) ** 2).mean().item()
+        known = head(views)[:, :2, :2].log_softmax(-1)
+        supervised = -np.mean([known[view, i, i].item() for view in range(2) for i in range(2)])
+        top = features.argmax(1)
+        pairs = []
+        for i in range(2, 6):
+            for j in range(2, 6):
+                alike = (p[0, i] * p[1, j]).sum().item()
+                pairs.append(-math.log(alike if top[i] == top[j] else 1 - alike))
+    assert found.item() == pytest.approx(consistency + supervised + np.mean(pairs), rel=1e-5)
+
+
+def test_orca_refreshes_the_uncertainty_of_the_unlabelled() -> None:
+    X, y, _ = clusters(20)
+    model = ORCA(4, batch_size=7)
+    problem = pose(X, y, random_state=0)
+    torch.manual_seed(0)
+    head = model._head(problem, 4)
+    with torch.no_grad():
+        p = head(problem.samples.take(np.flatnonzero(y < 0))).softmax(-1)
+    expected = (1 - p.amax(1)).mean().item()
+    assert model._begin_epoch(head, problem.samples, problem.columns) == pytest.approx(expected, rel=1e-5)
 
 
 def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
@@ -245,7 +314,7 @@ def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
 @pytest.mark.parametrize("name", [*HEADS, "rankstats"])
 def test_without_labels_or_with_only_labels(name: str) -> None:
     X, _, truth = clusters(15)
-    model = RankStats(4, max_iter=3) if name == "rankstats" else HEADS[name].set_params(max_iter=3)
+    model = RankStats(4, max_iter=3) if name == "rankstats" else clone(HEADS[name]).set_params(max_iter=3)
     with pytest.warns(UserWarning, match="no sample is labelled"):
         model.fit(X, None)
     assert len(model.categories_) == 4

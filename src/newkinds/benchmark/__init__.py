@@ -5,13 +5,15 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from newkinds.benchmark.figures import check_matplotlib
 from newkinds.benchmark.jobs import methods_named
 from newkinds.benchmark.reports import REPORTS, Plan, write_report
-from newkinds.benchmark.runner import run_jobs, versions
+from newkinds.benchmark.runner import code_fingerprint, run_jobs, versions
 from newkinds.benchmark.subjects import read_subjects
 from newkinds.benchmark.tables import to_markdown
 from newkinds.data.writing import staged
 from newkinds.errors import InputError
+from newkinds.runtime import n_processes, resolve_device
 
 ALL = "all"
 NAMES = (*REPORTS, ALL)
@@ -64,11 +66,22 @@ def run_benchmark(
         raise InputError(f"there must be at least one seed; got {n_seeds}")
     if imbalance != 0 and not imbalance > 1:
         raise InputError(f"imbalance must be more than 1, or 0 for no long-tailed versions; got {imbalance}")
+    if n_processes() > 1:
+        raise InputError("a benchmark runs in one process: start it without torchrun")
+    check_matplotlib()
     chosen = methods_named(methods)
-    reports = list(REPORTS.values()) if name == ALL else [REPORTS[name]]
+    keys = {method.key for method in chosen}
+    reports = [
+        report
+        for report in (REPORTS.values() if name == ALL else [REPORTS[name]])
+        if not report.methods or keys & set(report.methods)
+    ]
+    if not reports:
+        raise InputError(f"{name} needs one of the methods {', '.join(REPORTS[name].methods)}")
     subjects = read_subjects(sources)
-    tails = [each.long_tailed(imbalance) for each in subjects if imbalance and each.deserves_a_tail]
-    plan = Plan(subjects, tails if {"lambda", "datasets"} & {report.name for report in reports} else [], chosen)
+    has_tails = imbalance and any(report.name in ("lambda", "datasets") for report in reports)
+    tails = [each.long_tailed(imbalance) for each in subjects if each.deserves_a_tail] if has_tails else []
+    plan = Plan(subjects, tails, chosen)
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     jobs = [job for report in reports for job in report.jobs(plan)]
@@ -77,9 +90,12 @@ def run_benchmark(
     record = {
         "benchmark": name,
         "seeds": list(range(n_seeds)),
-        "device": device,
+        "device": str(resolve_device(device)),
+        "imbalance": imbalance,
+        "code": code_fingerprint(),
         "versions": dict(versions()),
         "seconds": time.perf_counter() - began,
+        "seconds_of_results": sum(result["seconds"] for found in results.found.values() for result in found),
         "sets": {
             each.name: {
                 "fingerprint": each.fingerprint,

@@ -301,16 +301,23 @@ def _legend(figure: "Figure", has_bands: bool, across: int) -> None:
     )
 
 
-@contextmanager
-def _drawing(width: float, height: float) -> "Iterator[Figure]":
-    """An empty figure, in inches, while matplotlib has its own defaults and our style."""
+def check_matplotlib() -> None:
+    """Say how to get matplotlib where it is missing."""
     try:
-        import matplotlib.style
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise InputError(
             'figures are drawn with matplotlib, which is missing: pip install "newkinds[benchmark]"'
         ) from error
+
+
+@contextmanager
+def _drawing(width: float, height: float) -> "Iterator[Figure]":
+    """An empty figure, in inches, while matplotlib has its own defaults and our style."""
+    check_matplotlib()
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
     with matplotlib.style.context(STYLE, after_reset=True):
         yield Figure(figsize=(width, height), layout="constrained")
 

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from newkinds.benchmark.subjects import Subject
 from newkinds.errors import InputError
@@ -38,12 +38,16 @@ TEMPERATURE = 25.0
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables: what it is called, here and in the paper, and the estimator."""
+    """A row of the tables: what it is called, here and in the paper, and the estimator.
+
+    One that is not `usual` has to be asked for.
+    """
 
     key: str
     label: str
     estimator: CategoryDiscoverer
     published: str | None = None
+    usual: bool = True
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -65,15 +69,16 @@ METHODS: tuple[Method, ...] = (
     Method("rim", "RIM", RIM(temperature=TEMPERATURE), "RIM (semi-sup.)"),
     Method("tim", "TIM", TIM(temperature=TEMPERATURE), "TIM"),
     Method("pim-paper", "PIM, published rule", PIM(lam="labelled", temperature=TEMPERATURE, consensus=1), "PIM"),
+    Method("pim-release", "PIM, released settings", PIM(recipe="release"), "PIM", usual=False),
     Method("pim", "PIM, Newkinds", PIM()),
 )
 BY_KEY = {method.key: method for method in METHODS}
 
 
 def methods_named(keys: Sequence[str] | None) -> list[Method]:
-    """The methods with these keys, in the order of the tables; all by default."""
+    """The methods with these keys, in the order of the tables; the usual ones by default."""
     if keys is None:
-        return list(METHODS)
+        return [method for method in METHODS if method.usual]
     if unknown := [key for key in keys if key not in BY_KEY]:
         raise InputError(f"there is no method {', '.join(unknown)}; choose from {', '.join(BY_KEY)}")
     return [method for method in METHODS if method.key in keys]
@@ -84,6 +89,8 @@ class Job:
     """Something to compute on a feature set, for every seed."""
 
     subject: Subject
+    together: ClassVar[bool] = False
+    """Whether all seeds are computed at once; otherwise one after the other, so that little is lost."""
 
     @property
     def needs(self) -> tuple["Job", ...]:
@@ -176,6 +183,8 @@ class Fit(Job):
 class _Partitions(Job):
     """Trainings of PIM's kind at the lam that PIM chose by the published rule, all seeds at once."""
 
+    together: ClassVar[bool] = True
+
     @property
     def needs(self) -> tuple[Job, ...]:
         return (Fit(self.subject, BY_KEY["pim-paper"]),)
@@ -201,7 +210,14 @@ class _Partitions(Job):
         )
         seconds = (time.perf_counter() - began) / len(seeds)
         scores = iter([self.subject.score(columns) for columns in found])
-        return [{"scores": [next(scores) for _ in runs], "seconds": seconds} for runs in of_seeds]
+        return [
+            {
+                "runs": [f"{init}, {objective}" for init, objective in runs],
+                "scores": [next(scores) for _ in runs],
+                "seconds": seconds,
+            }
+            for runs in of_seeds
+        ]
 
 
 class Ablation(_Partitions):

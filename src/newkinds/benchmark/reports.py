@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from newkinds.benchmark.jobs import (
     Starts,
 )
 from newkinds.benchmark.runner import Results
-from newkinds.benchmark.subjects import Subject
+from newkinds.benchmark.subjects import MEAN, Subject
 from newkinds.benchmark.tables import Cell, Column, Row, Section, Table, Value, write_table
 from newkinds.methods.n_categories import Rule
 
@@ -37,6 +38,11 @@ COUNTS: Mapping[Rule, tuple[str, str | None]] = {
 """Estimators of the number of categories: what they are called, here and in the paper."""
 COUNTED: Mapping[str, Rule] = {"sskm": "max-acc-kmeans", "pim-paper": "max-acc-pim", "pim": "rehearsal"}
 """Which method is given which estimate; the first two as in the paper."""
+METHOD_NOTES = {
+    "pim-paper": "PIM, published rule: λ by the labelled accuracy of G, temperature 25, one start; L-BFGS.",
+    "pim-release": "PIM, released settings: those of the authors' code, Adam included.",
+    "pim": "PIM, Newkinds: λ and temperature by rehearsal, a consensus of starts.",
+}
 START_LABELS = {"ssrandom": "class means, random samples", "sskm++": "k-means++ seeds", "sskm": "ssKM"}
 
 
@@ -62,9 +68,10 @@ class Report:
     """One of the benchmarks: the jobs that it needs, and what it writes."""
 
     name: str
-    title: str
     jobs: Callable[[Plan], list[Job]]
     write: Callable[[Plan, Results, Path], Table]
+    methods: tuple[str, ...] = ()
+    """Of which it needs one, where there are any here."""
 
 
 def _fits(plan: Plan) -> list[Job]:
@@ -76,11 +83,17 @@ def _main(plan: Plan, results: Results, folder: Path) -> Table:
         (method.label, method.published, {s: _scores(results.of(Fit(s, method))) for s in plan.subjects})
         for method in plan.methods
     ]
-    notes = [
-        "PIM, published rule: λ by the labelled accuracy of G, temperature 25, one start; L-BFGS, to convergence.",
-        "PIM, Newkinds: λ and temperature by rehearsal, a consensus of starts.",
-    ]
-    return _scored("main", "Accuracy with the true number of categories", plan, rows, published.MAIN, notes, folder)
+    notes = [METHOD_NOTES[method.key] for method in plan.methods if method.key in METHOD_NOTES]
+    return _scored(
+        "main",
+        "Accuracy with the true number of categories",
+        plan,
+        rows,
+        published.MAIN,
+        notes,
+        folder,
+        published.MAIN_STD,
+    )
 
 
 def _counts(plan: Plan) -> list[Job]:
@@ -88,46 +101,48 @@ def _counts(plan: Plan) -> list[Job]:
 
 
 def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
-    columns, rows = [], []
-    for subject in plan.subjects:
-        columns += [Column(subject.name, "K̂"), Column(subject.name, "error %")]
+    parts = ("K̂", "90 %", "error %")
+    columns = [Column(subject.name, part) for subject in plan.subjects for part in parts]
     columns.append(Column("", "mean error %"))
-    shown = [subject for subject in plan.subjects if subject.published]
-    for subject in shown:
-        columns += [Column(_paper(subject), "K̂"), Column(_paper(subject), "error %")]
+    columns += [Column(_paper(data), part) for data in _published(plan) for part in ("K̂", "error %")]
+    rows = []
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
     for rule, (label, paper) in COUNTS.items():
         cells: list[Cell] = []
-        means = []
+        errors_of_sets = []
         for subject in plan.subjects:
             found = results.of(Count(subject, rule))
-            errors = [_error(result, subject) for result in found]
-            means.append(np.mean(errors))
-            k, error = _value([result["k"] for result in found], digits=0), _value(errors)
-            cells += [_with_interval(k, found), error]
+            errors = [100 * abs(result["k"] / subject.n_categories - 1) for result in found]
+            interval, error = found[0]["interval"], _value(errors)
+            cells += [
+                _value([result["k"] for result in found], digits=0),
+                None if interval is None else f"{interval[0]}–{interval[1]}",
+                error,
+            ]
+            errors_of_sets.append(error.mean)
             chart.setdefault(subject.name, {})[label] = (error.mean, error.std)
-        cells.append(Value(float(np.mean(means))))
-        for subject in shown:
-            data = str(subject.published)
+        cells.append(Value(float(np.mean(errors_of_sets))))
+        for data in _published(plan):
             if paper is None:
                 cells += [None, None]
             else:
-                k_paper, k_true = published.ESTIMATED_K[paper][data], published.DATASETS[data].n_categories
-                cells += [Value(k_paper, digits=0), Value(100 * abs(k_paper / k_true - 1))]
+                printed = published.ESTIMATED_K[paper][data], published.K_ERROR_PRINTED[paper][data]
+                cells += [Value(figure, digits=0) for figure in printed]
         rows.append(Row(label, cells))
     truth: list[Cell] = []
     for subject in plan.subjects:
-        truth += [Value(subject.n_categories, digits=0), None]
-    truth += [None, *[cell for _ in shown for cell in (None, None)]]
+        truth += [Value(subject.n_categories, digits=0), None, None]
+    rows.append(Row("true", [*truth, *[None] * (len(columns) - len(truth))]))
     notes = [
-        "Error: |K̂ / K − 1|. In brackets the 90 % interval of the first seed, where the estimator gives one.",
+        "Error: |K̂ / K − 1|. 90 %: the interval that the estimator gives, of the first seed.",
         *_paper_notes(plan, []),
+        *([published.K_ERROR_NOTE] if _published(plan) else []),
     ]
     table = Table(
         "estimate-k",
         "Estimated number of categories",
         columns,
-        [Section("", [*rows, Row("true", truth)])],
+        [Section("", rows)],
         notes,
         {"error %": "smallest", "mean error %": "smallest"},
         "estimator",
@@ -269,8 +284,8 @@ def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
                 lam_best=SHOWN_LAMS[best_on_grid],
                 frequencies=subject.class_sizes.tolist(),
                 is_known=subject.is_known.tolist(),
-                labelled_std=labelled.std(0).tolist() if several else None,
-                all_std=curves[:, at].std(0).tolist() if several else None,
+                labelled_std=labelled.std(0, ddof=1).tolist() if several else None,
+                all_std=curves[:, at].std(0, ddof=1).tolist() if several else None,
             )
         )
         rows.append(
@@ -292,7 +307,7 @@ def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
         Column("chosen by labels", "λ̂"),
         Column("chosen by labels", "All"),
         Column("best by the truth", "λ"),
-        Column("best by the truth", "All "),
+        Column("best by the truth", "best All"),
         Column("", "All at λ 0"),
         Column("", "All at λ 1"),
     ]
@@ -308,13 +323,13 @@ def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
 REPORTS: dict[str, Report] = {
     report.name: report
     for report in (
-        Report("datasets", "Data sets", _no_jobs, _datasets),
-        Report("main", "All methods", _fits, _main),
-        Report("estimate-k", "How many categories?", _counts, _estimate_k),
-        Report("estimated-k", "With the estimated number", _fits_at_estimates, _estimated_k),
-        Report("ablation", "Terms of the loss", _ablations, _ablation),
-        Report("init", "Starts", _starts, _init),
-        Report("lambda", "λ", _lambdas, _lambda),
+        Report("datasets", _no_jobs, _datasets),
+        Report("main", _fits, _main),
+        Report("estimate-k", _counts, _estimate_k),
+        Report("estimated-k", _fits_at_estimates, _estimated_k, tuple(COUNTED)),
+        Report("ablation", _ablations, _ablation),
+        Report("init", _starts, _init),
+        Report("lambda", _lambdas, _lambda),
     )
 }
 
@@ -327,11 +342,12 @@ def _scored(
     paper: published.Scores,
     notes: Sequence[str],
     folder: Path,
+    deviations: published.Scores = MappingProxyType({}),
 ) -> Table:
     """A table of All, Old and New, the published figures in columns of their own; and its chart."""
-    shown = [subject for subject in plan.subjects if subject.published]
-    groups = [subject.name for subject in plan.subjects] + ["mean"] * (len(plan.subjects) > 1)
-    columns = [Column(group, part) for group in [*groups, *map(_paper, shown)] for part in PARTS]
+    groups = [subject.name for subject in plan.subjects] + [MEAN] * (len(plan.subjects) > 1)
+    groups += [_paper(data) for data in _published(plan)]
+    columns = [Column(group, part) for group in groups for part in PARTS]
     table_rows = []
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
     for label, published_label, scores in rows:
@@ -346,43 +362,42 @@ def _scored(
         if len(plan.subjects) > 1:
             means = np.mean([np.mean(scores[subject], axis=0) for subject in plan.subjects], axis=0)
             cells += [Value(float(mean)) for mean in means]
-        for subject in shown:
-            found = paper.get(str(published_label), {}).get(str(subject.published))
-            cells += [None] * 3 if found is None else [Value(value) for value in found]
+        for data in _published(plan):
+            figures = paper.get(str(published_label), {}).get(data)
+            stds = deviations.get(str(published_label), {}).get(data, (None,) * 3)
+            cells += [None] * 3 if figures is None else [Value(*each) for each in zip(figures, stds, strict=True)]
         table_rows.append(Row(label, cells))
-    cited = [own for _, own, _ in rows if own is not None and own in paper]
+    cited = dict.fromkeys(own for _, own, _ in rows if own is not None and own in paper)
     table = Table(
         name,
         title,
         columns,
         [Section("", table_rows)],
-        [*notes, *_paper_notes(plan, cited)],
+        [*notes, *_paper_notes(plan, list(cited))],
         LARGEST,
     )
     dot_chart(title, chart, x_label="All accuracy, %", path=folder / name)
     return table
 
 
-def _paper(subject: Subject) -> str:
-    return f"{subject.published}, published"
+def _published(plan: Plan) -> list[str]:
+    """The data sets of the paper that some feature sets are of, each once."""
+    return list(dict.fromkeys(subject.published for subject in plan.subjects if subject.published is not None))
+
+
+def _paper(data: str) -> str:
+    return f"{data}, published"
 
 
 def _paper_notes(plan: Plan, rows: Sequence[str]) -> list[str]:
-    shown = [subject for subject in plan.subjects if subject.published]
-    if not shown:
+    if not _published(plan):
         return []
-    notes = []
-    others = [subject.name for subject in shown if not subject.is_as_published]
-    if others:
-        notes.append(
-            f"Published figures ({published.CITATION}) are on other features than {', '.join(others)}: do not "
-            "compare them with the figures beside them."
-        )
-    same = [subject.name for subject in shown if subject.is_as_published]
-    if same:
-        notes.append(f"{', '.join(same)}: sizes and width of the features are those of the paper's.")
+    notes = [f"Published figures: {published.CITATION}. They are on other features: do not compare them with ours."]
+    maybe = [subject.name for subject in plan.subjects if subject.is_as_published]
+    if maybe:
+        notes[0] += f" (Unless {', '.join(maybe)} is the released one: its sizes and width are.)"
     if rows:
-        notes.append(f"How the published figures were obtained: {published.source_note(*rows)}")
+        notes.append(f"How they were obtained: {published.source_note(*rows)}")
     return notes
 
 
@@ -395,17 +410,8 @@ def _nth_scores(found: Sequence[Result], i: int) -> list[list[float]]:
 
 
 def _value(values: Sequence[float], digits: int = 1) -> Value:
-    """Mean, and standard deviation if there are several."""
-    return Value(float(np.mean(values)), float(np.std(values)) if len(values) > 1 else None, digits)
-
-
-def _error(result: Result, subject: Subject) -> float:
-    return float(100 * abs(result["k"] / subject.n_categories - 1))
-
-
-def _with_interval(k: Value, found: Sequence[Result]) -> Cell:
-    interval = found[0]["interval"]
-    return k if interval is None else f"{k} ({interval[0]}–{interval[1]})"
+    """Mean, and the standard deviation of the sample if there are several."""
+    return Value(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, digits)
 
 
 def write_report(report: Report, plan: Plan, results: Results, folder: Path) -> Table:

@@ -1,9 +1,10 @@
 """Runs jobs, keeps every finished result, and goes on from what is there when it is started again.
 
-A result is kept under a name made of all that it depends on (the samples, the settings, the seed, the versions), so
-it is taken again only where it would come out the same.
+A result is kept under a name made of all that it depends on (the samples, the settings, the seed, the device, the
+code of the methods, PyTorch's version), so it is taken again only where it would come out the same.
 """
 
+import functools
 import hashlib
 import json
 import platform
@@ -23,6 +24,8 @@ from newkinds.data.writing import staged
 from newkinds.runtime import listening, report_progress, resolve_device
 
 CELLS = "cells"
+CODE = ("engine", "methods", "objective.py", "metrics.py", "labels.py", "benchmark/jobs.py")
+"""Of the package, what a result depends on."""
 
 
 @dataclass
@@ -64,14 +67,15 @@ def run_jobs(
         keys = [store.key(job, seed, own) for seed, own in zip(seeds, given, strict=True)]
         cells = [store.read(key) for key in keys]
         missing = [i for i, cell in enumerate(cells) if cell is None]
-        if missing:
+        for some in [missing] * bool(missing) if job.together else [[i] for i in missing]:
             with listening(lambda *_: None):  # what a fit reports is too fine here
-                computed = job.compute([seeds[i] for i in missing], [given[i] for i in missing], device)
-            for i, result in zip(missing, computed, strict=True):
+                computed = job.compute([seeds[i] for i in some], [given[i] for i in some], device)
+            for i, result in zip(some, computed, strict=True):
                 store.write(keys[i], job, seeds[i], given[i], result)
                 cells[i] = store.read(keys[i])
-            elapsed = time.perf_counter() - began
-            say(f"{(number + 1) * len(seeds)}/{n_cells}  {elapsed:6.0f} s  {job.label}")
+            done = number * len(seeds) + some[-1] + 1
+            report_progress("results", done, n_cells)
+            say(f"{done}/{n_cells}  {time.perf_counter() - began:6.0f} s  {job.label}")
         results.found[job] = [cell for cell in cells if cell is not None]
     report_progress("results", n_cells, n_cells)
     return results
@@ -103,6 +107,19 @@ def versions() -> Mapping[str, str]:
     }
 
 
+@functools.cache
+def code_fingerprint() -> str:
+    """Of the code that results depend on."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for name in CODE:
+        path = package / name
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(f"{file.relative_to(package).as_posix()}\n".encode())
+            digest.update(file.read_bytes().replace(b"\r\n", b"\n"))
+    return digest.hexdigest()[:16]
+
+
 class _Store:
     """Finished results, one small file each."""
 
@@ -114,10 +131,10 @@ class _Store:
         return hashlib.sha256(json.dumps(self._facts(job, seed, given), sort_keys=True).encode()).hexdigest()[:24]
 
     def read(self, key: str) -> Result | None:
-        path = self._folder / f"{key}.json"
-        if not path.is_file():
+        try:
+            found: Result = json.loads((self._folder / f"{key}.json").read_text("utf-8"))["result"]
+        except (FileNotFoundError, ValueError, KeyError, TypeError):  # a damaged one is computed again
             return None
-        found: Result = json.loads(path.read_text("utf-8"))["result"]
         return found
 
     def write(self, key: str, job: Job, seed: int, given: Sequence[Result], result: Result) -> None:
@@ -131,5 +148,6 @@ class _Store:
             "seed": seed,
             "settings": job.settings(given),
             "device": self._device,
-            "versions": {name: versions()[name] for name in ("newkinds", "torch")},
+            "code": code_fingerprint(),
+            "torch": torch.__version__,
         }

@@ -22,6 +22,7 @@ PAPER_WIDTH = 768
 """Features of the paper's encoder."""
 BALANCED = 5.0
 """Largest class over the smallest, up to which a set counts as balanced."""
+MEAN = "mean"
 TAIL_SIZE = 50
 """Samples that the largest class needs for a long tail to be worth making."""
 
@@ -80,7 +81,7 @@ class Subject:
 
     @property
     def is_as_published(self) -> bool:
-        """Whether these are features of the paper's own making: its sizes, and as wide as its encoder's."""
+        """Whether these may be the paper's own features: of its sizes, and as wide as its encoder's."""
         if self.published is None:
             return False
         paper: Dataset = DATASETS[self.published]
@@ -107,6 +108,8 @@ def read_subjects(sources: Sequence[Path]) -> list[Subject]:
     names = [subject.name for subject in subjects]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"two feature sets are called {', '.join(twice)}: rename one")
+    if MEAN in names:
+        raise InputError(f"a feature set is called {MEAN!r}, as the mean over the sets is: rename it")
     return subjects
 
 
@@ -130,8 +133,9 @@ def _subject(path: Path) -> Subject:
     name = path.stem if path.is_file() else path.resolve().name
     if collection.truth is None or (collection.truth == UNLABELLED).any():
         raise InputError(f"{path}: a benchmark needs the true class of every sample")
-    if not collection.n_known:
-        raise InputError(f"{path}: a benchmark needs labels, and no sample has one")
-    if collection.n_labelled == len(collection):
-        raise InputError(f"{path}: every sample is labelled, so nothing is left to find")
+    if collection.n_known < 2:
+        raise InputError(f"{path}: a benchmark needs two known classes or more; there are {collection.n_known}")
+    is_old = np.isin(collection.truth[collection.labels == UNLABELLED], collection.known)
+    if is_old.all() or not is_old.any():
+        raise InputError(f"{path}: a benchmark needs unlabelled samples of known classes and of new ones")
     return Subject(name, collection)

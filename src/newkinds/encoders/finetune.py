@@ -368,6 +368,8 @@ def _write(training: _Training, out: Path) -> None:
 
 def _classifier(settings: Finetuning, width: int, n_known: int) -> CosineHead | UNOHeads | None:
     if settings.classifier is None:
+        if settings.n_categories is not None:
+            raise InputError("the number of categories is that of a classifier: say which, simgcd or uno")
         return None
     if settings.n_categories is None or settings.n_categories < max(2, n_known):
         raise InputError(
@@ -375,7 +377,7 @@ def _classifier(settings: Finetuning, width: int, n_known: int) -> CosineHead | 
             f"ones; got {settings.n_categories}"
         )
     if settings.classifier == "uno":
-        return UNOHeads(width, settings.n_categories)
+        return UNOHeads(width, settings.n_categories, n_known)
     return CosineHead(width, settings.n_categories, TEMPERATURE)
 
 

@@ -109,10 +109,11 @@ class CosineHead(nn.Module):
 
 
 class LinearHead(nn.Module):
-    """A linear classifier without bias."""
+    """A linear classifier without bias; known categories come first."""
 
-    def __init__(self, width: int, n_categories: int) -> None:
+    def __init__(self, width: int, n_categories: int, n_known: int) -> None:
         super().__init__()
+        self.n_known = n_known
         self.weights = random_prototypes(n_categories, width)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -124,8 +125,12 @@ class LinearHead(nn.Module):
 
 def project(features: npt.NDArray[np.floating[Any]], arrays: Arrays) -> npt.NDArray[np.floating[Any]]:
     """Features through a trained projection, of unit length again."""
-    hidden = np.maximum(features @ arrays["hidden_weights"].T + arrays["hidden_bias"], 0)
-    return normalised(hidden @ arrays["output_weights"].T + arrays["output_bias"])
+    found = np.empty((len(features), len(arrays["output_bias"])), dtype=features.dtype)
+    for first in range(0, len(features), EMBEDDED_ROWS):
+        rows = slice(first, first + EMBEDDED_ROWS)
+        hidden = np.maximum(features[rows] @ arrays["hidden_weights"].T + arrays["hidden_bias"], 0)
+        found[rows] = hidden @ arrays["output_weights"].T + arrays["output_bias"]
+    return normalised(found)
 
 
 class HeadMethod(CategoryDiscoverer):
@@ -186,7 +191,7 @@ class HeadMethod(CategoryDiscoverer):
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         seed = problem.rng.randint(2**31 - 1)
         second = self._check_second_view(problem)
-        with torch.random.fork_rng([problem.samples.device] if problem.samples.device.type == "cuda" else []):
+        with torch.random.fork_rng(range(torch.cuda.device_count())):  # manual_seed reaches all of them
             torch.manual_seed(seed)
             head = self._head(problem, n_categories).to(problem.samples.device)
             curve = self._train(head, problem, second, self._step_size(n_categories), np.random.default_rng(seed))
@@ -231,8 +236,10 @@ class HeadMethod(CategoryDiscoverer):
             losses = []
             for rows in self._batches(problem, generator):
                 features = problem.samples.take(rows)
-                other = features if second is None else second.take(rows)
-                views = torch.stack([self._view(features), self._view(other)])
+                if second is None:
+                    views = torch.stack([self._view(features), self._view(features)])
+                else:
+                    views = torch.stack([features, second.take(rows)])
                 labels = columns[torch.from_numpy(rows).to(columns.device)]
                 batch = Batch(views, features, labels, progress, state)
                 loss = self._loss(head, batch)

@@ -28,13 +28,14 @@ class ORCA(HeadMethod):
     Cosines to one prototype a category, times 10. Labelled samples have a cross-entropy in which their own category
     is favoured by a margin, the mean uncertainty of the unlabelled samples (at most 0.5, anew in each epoch): while
     new categories are uncertain, known ones are not learnt much further. Every sample has a partner in its batch: a
-    labelled one another of its category, any other its nearest neighbour. The predictions of one view of the sample
-    and the other view of its partner should agree, and the mean prediction be spread out.
+    labelled one another of its category (itself where there is none), any other its nearest neighbour. The
+    predictions of one view of the sample and the other view of its partner should agree, and the mean prediction be
+    spread out.
 
     Parameters
     ----------
     n_categories, noise, max_iter, batch_size, learning_rate, weight_decay, device, random_state
-        See `SimGCD`.
+        See `SimGCD`; the learning rate is for each category here, too.
     mean_entropy : float
         Weight of the entropy of the mean prediction.
 
@@ -85,11 +86,14 @@ class ORCA(HeadMethod):
     def _begin_epoch(self, head: CosineHead, samples: Samples, columns: IntArray) -> float:
         """Mean uncertainty of the unlabelled samples, 1 minus their largest probability; of very many, of some."""
         unlabelled = np.flatnonzero(columns == UNLABELLED)
-        some = unlabelled[:: -(-len(unlabelled) // LOOKED_AT)] if len(unlabelled) else unlabelled
-        if not len(some):
+        if not len(unlabelled):
             return 0.0
+        some = unlabelled[:: -(-len(unlabelled) // LOOKED_AT)]
+        sure = 0.0
         with torch.no_grad():
-            return float(1 - head(samples.take(some)).softmax(-1).amax(-1).mean())
+            for part in np.array_split(some, -(-len(some) // self.batch_size)):
+                sure += float(head(samples.take(part)).softmax(-1).amax(-1).sum())
+        return 1 - sure / len(some)
 
     def _step_size(self, n_categories: int) -> float:
         return self.learning_rate * n_categories
@@ -111,7 +115,9 @@ class ORCA(HeadMethod):
 
 
 def partners(features: Tensor, labels: Tensor) -> Tensor:
-    """For each sample of a batch the position of another: one of the same label, or the nearest.
+    """For each sample of a batch the position of its partner.
+
+    Of a labelled sample another of the same label, or itself where there is none; of any other the nearest.
 
     Parameters
     ----------
@@ -122,16 +128,13 @@ def partners(features: Tensor, labels: Tensor) -> Tensor:
 
     Examples
     --------
-    >>> partners(torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]]), torch.tensor([5, -1, 5]))
-    tensor([2, 0, 0])
+    >>> partners(torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [0.6, 0.8]]), torch.tensor([5, -1, 5, 7]))
+    tensor([2, 3, 0, 3])
     """
     n = len(features)
-    similarity = (features @ features.T).fill_diagonal_(-torch.inf)
-    nearest = similarity.argmax(1)
-    same = (labels[:, None] == labels) & (labels != UNLABELLED)
-    same.fill_diagonal_(False)
-    # Of several the next one in the batch, which is a random order.
+    nearest = (features @ features.T).fill_diagonal_(-torch.inf).argmax(1)
+    # Of several the next one in the batch, which is in random order; itself comes last.
     position = torch.arange(n, device=labels.device)
-    later = (position - position[:, None]) % n
-    chosen = torch.where(same, later, n).argmin(1)
-    return torch.where(same.any(1), chosen, nearest)
+    later = (position - position[:, None] - 1) % n
+    alike = torch.where(labels[:, None] == labels, later, n).argmin(1)
+    return torch.where(labels == UNLABELLED, nearest, alike)

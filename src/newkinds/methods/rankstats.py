@@ -34,8 +34,10 @@ class RankStats(HeadMethod):
 
     Parameters
     ----------
-    n_categories, noise, max_iter, batch_size, learning_rate, weight_decay, device, random_state
+    n_categories, noise, max_iter, batch_size, weight_decay, device, random_state
         See `SimGCD`.
+    learning_rate : float
+        Along a cosine to a thousandth.
     n_ranked : int
         How many of the largest features are compared.
 
@@ -82,8 +84,7 @@ class RankStats(HeadMethod):
         self.random_state = random_state
 
     def _head(self, problem: Problem, n_categories: int) -> LinearHead:
-        self._n_known = problem.n_known
-        return LinearHead(problem.samples.width, n_categories)
+        return LinearHead(problem.samples.width, n_categories, problem.n_known)
 
     def _loss(self, head: LinearHead, batch: Batch) -> Tensor:
         logits = head(batch.views)
@@ -92,7 +93,7 @@ class RankStats(HeadMethod):
         loss = CONSISTENCY * ramp * functional.mse_loss(p[0], p[1])
         labelled = batch.labelled
         if labelled.any():
-            known = logits[:, labelled, : self._n_known].flatten(0, 1)
+            known = logits[:, labelled, : head.n_known].flatten(0, 1)
             loss = loss + functional.cross_entropy(known, batch.labels[labelled].repeat(2))
         if int((~labelled).sum()) > 1:
             first, second = p[:, ~labelled]

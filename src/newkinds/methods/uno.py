@@ -30,17 +30,20 @@ class UNO(HeadMethod):
     Cosines to prototypes, divided by 0.1, on a projection of the features (two layers). Each unlabelled sample's
     target is a pseudo-label from the prediction for its other view, made so that the categories of a batch are of
     equal size (Sinkhorn and Knopp); labelled samples keep their labels; all have one cross-entropy. Several sets of
-    prototypes learn side by side, and as many of three times the categories; the one with the lowest loss is kept.
+    prototypes learn side by side, and as many with three times the new categories; of the former the one with the
+    lowest loss is kept.
     (In the publication each has a projection of its own; here they share one.)
 
     Parameters
     ----------
-    n_categories, noise, max_iter, batch_size, learning_rate, weight_decay, device, random_state
+    n_categories, noise, max_iter, batch_size, weight_decay, device, random_state
         See `SimGCD`.
+    learning_rate : float
+        Along a cosine to a thousandth.
     n_heads : int
         Sets of prototypes.
     overclustering : int
-        How many times the categories the further sets have; 0: none of them.
+        How many times the new categories the further sets have; 0: none of them.
     hidden : int
         Width of the projection's first layer.
 
@@ -95,7 +98,9 @@ class UNO(HeadMethod):
         self.random_state = random_state
 
     def _head(self, problem: Problem, n_categories: int) -> "UNOHeads":
-        return UNOHeads(problem.samples.width, n_categories, self.n_heads, self.overclustering, self.hidden)
+        return UNOHeads(
+            problem.samples.width, n_categories, problem.n_known, self.n_heads, self.overclustering, self.hidden
+        )
 
     def _begin_epoch(self, head: "UNOHeads", *_: Any) -> float:
         head.losses.zero_()
@@ -110,7 +115,7 @@ class UNO(HeadMethod):
 
 
 class UNOHeads(nn.Module):
-    """UNO's projection and sets of prototypes; those of more categories than there are come last.
+    """UNO's projection and sets of prototypes, known categories first; those with more categories come last.
 
     Attributes
     ----------
@@ -121,11 +126,19 @@ class UNOHeads(nn.Module):
     losses: Tensor
 
     def __init__(
-        self, width: int, n_categories: int, n_heads: int = 2, overclustering: int = 3, hidden: int = 2048
+        self,
+        width: int,
+        n_categories: int,
+        n_known: int,
+        n_heads: int = 2,
+        overclustering: int = 3,
+        hidden: int = 2048,
     ) -> None:
         super().__init__()
         self.projection = Projection(width, hidden, OUTPUTS)
-        sizes = [n_categories] * n_heads + [overclustering * n_categories] * (n_heads if overclustering else 0)
+        sizes = [n_categories] * n_heads
+        if overclustering:
+            sizes += [n_known + overclustering * (n_categories - n_known)] * n_heads
         self.prototypes = nn.ParameterList([random_prototypes(size, OUTPUTS) for size in sizes])
         self.register_buffer("losses", torch.zeros(n_heads))
 
@@ -133,28 +146,25 @@ class UNOHeads(nn.Module):
         """Mean cross-entropy of all sets: views (2, samples, width), labels -1 where there is none."""
         embedded = self.projection(views.flatten(0, 1))  # (2 · samples, outputs)
         losses = []
-        for number, prototypes in enumerate(self.prototypes):
+        for prototypes in self.prototypes:
             cosines = (embedded @ unit_rows(prototypes).T).unflatten(0, (2, -1))
-            is_labelled = number < len(self.losses)  # of the others no category is a known one
-            targets = uno_targets(cosines.detach(), labels, is_labelled)
+            targets = uno_targets(cosines.detach(), labels)
             log_p = functional.log_softmax(cosines / TEMPERATURE, dim=-1)
             losses.append(-(targets.flip(0) * log_p).sum(-1).mean())
         self.losses += torch.stack(losses[: len(self.losses)]).detach()
         return torch.stack(losses).mean()
 
 
-def uno_targets(cosines: Tensor, labels: Tensor, is_labelled: bool) -> Tensor:
-    """Labels where there are any and they count, else pseudo-labels, each view's of its own.
+def uno_targets(cosines: Tensor, labels: Tensor) -> Tensor:
+    """Labels where there are any, else pseudo-labels, each view's of its own.
 
     Parameters
     ----------
     cosines : Tensor of shape (2, samples, categories)
     labels : Tensor of shape (samples,)
         -1 where there is none.
-    is_labelled : bool
-        Whether the first categories are the known ones.
     """
-    free = labels == UNLABELLED if is_labelled else torch.ones_like(labels, dtype=torch.bool)
+    free = labels == UNLABELLED
     targets = torch.zeros_like(cosines)
     targets[:, ~free] = functional.one_hot(labels[~free], cosines.shape[-1]).to(cosines.dtype)
     if free.any():
@@ -174,7 +184,7 @@ def sinkhorn(cosines: Tensor, epsilon: float = SINKHORN_EPSILON, iterations: int
 
     Examples
     --------
-    >>> sinkhorn(torch.tensor([[1.0, 0.9], [1.0, 0.0]]), iterations=50).round(decimals=2)
+    >>> sinkhorn(torch.tensor([[1.0, 0.9], [1.0, 0.0]]), iterations=1000).round(decimals=2)
     tensor([[0., 1.],
             [1., 0.]])
     """
