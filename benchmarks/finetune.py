@@ -1,7 +1,7 @@
 """What fine-tuning an encoder gains: All accuracy on frozen features, and after so many epochs.
 
     python benchmarks/finetune.py IMAGES LABELS.csv [--encoder efficientnet-lite0] [--seeds 3] [--epochs 50]
-        [--every 10] [--blocks 1] [--learning-rate 0.1] [--batch-size 128] [--device auto]
+        [--every 10] [--blocks 1] [--learning-rate 0.1] [--batch-size 128] [--classifier simgcd] [--device auto]
 
 IMAGES is a folder of folders, whose names are the truth; LABELS.csv (path, label) says which images are labelled.
 The number of categories is given. What counts is the last epoch; the others are only shown. `--blocks` takes a
@@ -49,11 +49,13 @@ def main() -> None:
     parser.add_argument("--blocks", nargs="+", default=["1"])
     parser.add_argument("--learning-rate", type=float, default=0.1)
     parser.add_argument("--batch-size", type=int, default=128)
+    parser.add_argument("--classifier", default=None, choices=["simgcd", "uno"])
     parser.add_argument("--workers", type=int, default=None)
     parser.add_argument("--device", default="auto")
     arguments = parser.parse_args()
     collection = read_images(arguments.images, labels=arguments.labels, truth="folders")
-    blocks = arguments.blocks
+    assert collection.truth is not None
+    blocks, n_categories = arguments.blocks, len(np.unique(collection.truth))
     results: dict[int, list[list[float]]] = {}
     for seed in range(arguments.seeds):
         began = time.perf_counter()
@@ -70,6 +72,8 @@ def main() -> None:
             batch_size=arguments.batch_size,
             blocks=int(blocks[0]) if blocks[0].isdigit() else tuple(blocks),
             learning_rate=arguments.learning_rate,
+            classifier=arguments.classifier,
+            n_categories=n_categories if arguments.classifier else None,
             workers=arguments.workers,
             seed=seed,
         )

@@ -139,7 +139,7 @@ def test_all_writes_every_table_and_figure(everything: Path) -> None:
     for name in REPORTS:
         for ending in ("md", "csv", "tex", "png", "svg"):
             assert (everything / f"{name}.{ending}").stat().st_size > 100, f"{name}.{ending}"
-    report = (everything / "README.md").read_text("utf-8")
+    report = (everything / "report.md").read_text("utf-8")
     assert [line[3:] for line in report.splitlines() if line.startswith("## ")] == [
         "Data sets",
         "Accuracy with the true number of categories",
@@ -243,7 +243,7 @@ def test_all_leaves_out_what_the_methods_cannot_show(source: Path, tmp_path: Pat
     run_benchmark("all", [source], out, n_seeds=1, methods=["kmeans"], imbalance=0)
     assert not (out / "estimated-k.md").exists()
     assert (out / "lambda.md").exists()
-    assert "estimated number" not in (out / "README.md").read_text("utf-8")
+    assert "estimated number" not in (out / "report.md").read_text("utf-8")
     with pytest.raises(InputError, match="estimated-k needs one of the methods sskm, pim-paper, pim"):
         run_benchmark("estimated-k", [source], out, methods=["kmeans"])
 

@@ -381,14 +381,24 @@ rng = np.random.default_rng(0)
 items = list(rng.integers(0, 256, (20, 22, 22, 3), dtype=np.uint8))
 labels = np.where(np.arange(20) % 2 == 0, np.arange(20) % 3, -1)
 collection = RawCollection("images", items, tuple(map(str, range(20))), labels)
-settings = room.Finetuning(epochs=2, batch_size=8, outputs=32, workers=0, accumulate=int(sys.argv[2]))
+classifier = sys.argv[2] or None
+settings = room.Finetuning(
+    epochs=2,
+    batch_size=8,
+    outputs=32,
+    workers=0,
+    learning_rate=0.02,
+    classifier=classifier,
+    n_categories=4 if classifier else None,
+)
 with processes("cpu"):
     room.finetune(collection, "tiny", Path(sys.argv[1]), settings, device="cpu")
 """
 
 
 @pytest.mark.slow
-def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
+@pytest.mark.parametrize("classifier", ["", "simgcd", "uno"])
+def test_two_processes_train_what_one_trains(classifier: str, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SHARED)
     together = [
@@ -396,7 +406,7 @@ def test_two_processes_train_what_one_trains(tmp_path: Path) -> None:
         str(script),
     ]
     for name, command in (("one", [sys.executable, str(script)]), ("two", together)):
-        subprocess.run([*command, str(tmp_path / name), "1"], check=True, timeout=120, capture_output=True)
+        subprocess.run([*command, str(tmp_path / name), classifier], check=True, timeout=120, capture_output=True)
     one, two = (load_file(tmp_path / name / "trained.safetensors") for name in ("one", "two"))
     assert one.keys() == two.keys()
     for name in one:

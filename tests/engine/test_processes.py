@@ -207,6 +207,17 @@ def test_the_command_line_under_torchrun_makes_one_run_folder(
         assert (run / name).read_bytes() == (plain_run / name).read_bytes()
 
 
+def test_rehearsal_and_consensus_under_torchrun_are_those_of_one_process(source: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    command = ("-m", "newkinds", "discover", source, "--n-categories", 8, "--quiet", "--device", "cpu", "--out")
+    for done in (python(*command, one), torchrun(*command, two, n=2)):
+        assert done.returncode == 0, done.stderr
+    assert_the_same_model(one, two)
+    ours, theirs = (json.loads((run / "run.json").read_text("utf-8")) for run in (one, two))
+    assert ours["curves"]["rehearsal"] == theirs["curves"]["rehearsal"]
+    assert len(ours["curves"]["rehearsal"]) > 1
+
+
 def test_bad_input_under_torchrun_is_said_and_leaves_nothing(source: Path, tmp_path: Path) -> None:
     features, labels = made_features()
     features[N - 2] = np.nan

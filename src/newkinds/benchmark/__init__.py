@@ -16,6 +16,8 @@ from newkinds.errors import InputError
 from newkinds.runtime import n_processes, resolve_device
 
 ALL = "all"
+REPORT = "report.md"
+"""Of all of them together."""
 NAMES = (*REPORTS, ALL)
 """What can be asked for."""
 
@@ -120,6 +122,6 @@ def run_benchmark(
     sections = ["# Benchmark\n"]
     for table in tables:
         sections += [to_markdown(table, level=2), f"![{table.title}]({table.name}.svg)\n"]
-    with staged(out / "README.md") as stage:
+    with staged(out / REPORT) as stage:
         stage.write_text("\n".join(sections), "utf-8")
-    return out / "README.md"
+    return out / REPORT

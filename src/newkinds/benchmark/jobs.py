@@ -34,6 +34,8 @@ from newkinds.objective import ABLATION, PARTITION, Objective
 Result = dict[str, Any]
 TEMPERATURE = 25.0
 """Of PIM as published, RIM and TIM."""
+COUNT_RESTARTS = 3
+"""Of each k-means in the searches for the number of categories, of which there are dozens with up to 1000 clusters."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +124,19 @@ class Count(Job):
         return f"{self.subject.name}: number of categories, {self.rule}"
 
     def settings(self, given: Sequence[Result]) -> dict[str, Any]:
-        return {"count": self.rule}
+        return {"count": self.rule, "n_init": COUNT_RESTARTS}
 
     def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
         results = []
         for seed in seeds:
             began = time.perf_counter()
             found = estimate_n_categories(
-                self.subject.collection.features, self.subject.labels, self.rule, device=device, random_state=seed
+                self.subject.collection.features,
+                self.subject.labels,
+                self.rule,
+                n_init=COUNT_RESTARTS,
+                device=device,
+                random_state=seed,
             )
             seconds = time.perf_counter() - began
             results.append({"k": found.n_categories, "interval": found.interval, "seconds": seconds})

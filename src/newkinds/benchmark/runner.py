@@ -24,8 +24,8 @@ from newkinds.data.writing import staged
 from newkinds.runtime import listening, report_progress, resolve_device
 
 CELLS = "cells"
-CODE = ("engine", "methods", "objective.py", "metrics.py", "labels.py", "benchmark/jobs.py")
-"""Of the package, what a result depends on."""
+CODE = ("engine", "methods", "objective.py", "metrics.py", "labels.py")
+"""Of the package, what a result depends on beside the settings that its job names."""
 
 
 @dataclass
