@@ -35,7 +35,7 @@ Result = dict[str, Any]
 TEMPERATURE = 25.0
 """Of PIM as published, RIM and TIM."""
 COUNT_RESTARTS = 3
-"""Of each k-means in the searches for the number of categories, of which there are dozens with up to 1000 clusters."""
+"""Of each k-means in the searches for the number of categories: dozens of them, with up to 1000 clusters."""
 
 
 @dataclass(frozen=True)
