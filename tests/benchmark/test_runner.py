@@ -334,7 +334,7 @@ def test_what_cannot_be_run_is_refused(
 ) -> None:
     given = {"name": "main", "sources": [source], "out": tmp_path / "out", **arguments}
     with pytest.raises(InputError, match=message):
-        run_benchmark(**given)  # type: ignore[arg-type]
+        run_benchmark(**given)  # type: ignore[arg-type]  # of mixed types
     assert not (tmp_path / "out").exists()
 
 

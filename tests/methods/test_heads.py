@@ -299,7 +299,7 @@ def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
     seen = []
 
     class Watching(SimGCD):
-        def _loss(self, head, batch):  # type: ignore[no-untyped-def]
+        def _loss(self, head, batch):  # type: ignore[no-untyped-def]  # as in the class
             seen.append(batch.labelled.float().mean().item())
             return super()._loss(head, batch)
 

@@ -304,7 +304,7 @@ def _legend(figure: "Figure", has_bands: bool, across: int) -> None:
 def check_matplotlib() -> None:
     """Say how to get matplotlib where it is missing."""
     try:
-        import matplotlib.figure  # noqa: F401
+        import matplotlib.figure  # noqa: F401 - only to see whether it is there
     except ImportError as error:
         raise InputError(
             'figures are drawn with matplotlib, which is missing: pip install "newkinds[benchmark]"'
