@@ -13,7 +13,6 @@ well: what counts are features in which its categories lie apart.
 """
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -37,7 +36,7 @@ from newkinds.encoders.loading import ENCODER_FILE, TRAINED_FILE, load_encoder
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
-from newkinds.methods.heads import CosineHead, unit_rows
+from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
 from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss
 from newkinds.methods.uno import UNOHeads
 from newkinds.runtime import n_processes, rank, report_progress, total
@@ -258,7 +257,9 @@ class _Training:
     def run_epoch(self, views: Iterator[Any]) -> None:
         settings, epoch = self.settings, self.epoch
         for group in self.optimiser.param_groups:
-            group["lr"] = _cosine(settings.learning_rate, settings.final_learning_rate, epoch / settings.epochs)
+            group["lr"] = cosine_decay(
+                settings.learning_rate, settings.final_learning_rate, epoch / settings.epochs
+            )
         batches, losses = self._batches(epoch), []
         if not batches:
             raise InputError(f"{len(self.collection)} samples are too few for batches of {settings.batch_size}")
@@ -432,7 +433,3 @@ def _gathered(views: Tensor) -> Tensor:
     from torch.distributed.nn.functional import all_gather
 
     return torch.cat(all_gather(views.contiguous()), dim=1)  # type: ignore[no-untyped-call]  # it has no types
-
-
-def _cosine(first: float, last: float, done: float) -> float:
-    return last + (first - last) * (1 + math.cos(math.pi * done)) / 2

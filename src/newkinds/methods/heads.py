@@ -159,6 +159,8 @@ class HeadMethod(CategoryDiscoverer):
         second_view : array-like of shape (samples, features), optional
             Features of a second augmentation of each sample, in place of noise.
         """
+        if second_view is not None and np.shape(second_view)[:1] != np.shape(X)[:1]:
+            raise InputError(f"second_view has {len(second_view)} samples, X has {len(X)}")
         self._second_view_given = second_view
         try:
             return super().fit(X, y)
@@ -208,10 +210,7 @@ class HeadMethod(CategoryDiscoverer):
         given = self._second_view_given
         if given is None:
             return None
-        features = self._check_features(given, reset=False)
-        if len(features) != len(problem.columns):
-            raise InputError(f"second_view has {len(features)} samples, X has {len(problem.columns)}")
-        return Samples(features, problem.samples.device)
+        return Samples(self._check_features(given, reset=False), problem.samples.device)
 
     def _train(
         self,
@@ -232,7 +231,7 @@ class HeadMethod(CategoryDiscoverer):
             head.train()
             progress = epoch / self.max_iter
             for group in optimiser.param_groups:
-                group["lr"] = step_size * _cosine(progress)
+                group["lr"] = cosine_decay(step_size, step_size * LAST_LEARNING_RATE, progress)
             losses = []
             for rows in self._batches(problem, generator):
                 features = problem.samples.take(rows)
@@ -306,8 +305,9 @@ def _assign(samples: Samples, partitioner: Partitioner, projection: Arrays) -> I
     return columns
 
 
-def _cosine(progress: float) -> float:
-    return LAST_LEARNING_RATE + (1 - LAST_LEARNING_RATE) * (1 + math.cos(math.pi * progress)) / 2
+def cosine_decay(first: float, last: float, progress: float) -> float:
+    """A learning rate on its way from the first to the last."""
+    return last + (first - last) * (1 + math.cos(math.pi * progress)) / 2
 
 
 def unit_rows(weights: Tensor) -> Tensor:
