@@ -225,11 +225,6 @@ def test_labelled_and_unlabelled_samples_are_drawn_equally_often(photos: RawColl
     assert counts[photos.labels < 0].min() > 0.7 * counts[photos.labels < 0].mean()
 
 
-def test_the_learning_rate_falls_along_a_cosine() -> None:
-    rates = [room._cosine(0.1, 1e-4, done) for done in (0, 0.5, 1)]
-    assert rates == pytest.approx([0.1, (0.1 + 1e-4) / 2, 1e-4])
-
-
 def test_unreadable_images_are_left_out(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no image")

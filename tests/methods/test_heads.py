@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from newkinds import ORCA, UNO, InputError, RankStats, SimGCD, accuracy
-from newkinds.methods.heads import Batch, HeadMethod, LinearHead, Projection, mean_prediction_entropy, project
+from newkinds.methods.heads import (
+    Batch,
+    HeadMethod,
+    LinearHead,
+    Projection,
+    cosine_decay,
+    mean_prediction_entropy,
+    project,
+)
 from newkinds.methods.orca import partners
 from newkinds.methods.problem import pose
 from newkinds.methods.rankstats import same_ranking
@@ -31,6 +39,11 @@ def clusters(n: int = 60, width: int = 12, seed: int = 0) -> tuple[np.ndarray, n
     X = np.linalg.qr(generator.normal(size=(width, 4)))[0].T[truth] + 0.06 * generator.normal(size=(4 * n, width))
     y = np.where((truth < 2) & (np.arange(4 * n) % 2 == 0), truth, -1)
     return X, y, truth
+
+
+def test_the_learning_rate_falls_along_a_cosine() -> None:
+    rates = [cosine_decay(0.1, 1e-4, progress) for progress in (0, 0.5, 1)]
+    assert rates == pytest.approx([0.1, (0.1 + 1e-4) / 2, 1e-4])
 
 
 def random_cosines(seed: int, *shape: int) -> torch.Tensor:
