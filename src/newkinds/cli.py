@@ -430,7 +430,12 @@ def finetune(
     blocks: Annotated[
         str, typer.Option(help="What is trained: so many of the last blocks, or names separated by commas.")
     ] = "1",
-    learning_rate: Annotated[float, typer.Option(help="At the beginning; it falls along a cosine.", min=0)] = 0.1,
+    learning_rate: Annotated[
+        float, typer.Option(help="Of the encoder, at the beginning; it falls along a cosine.", min=0)
+    ] = 0.1,
+    head_learning_rate: Annotated[
+        float, typer.Option(help="Of the projection and the classifier, which begin at random.", min=0)
+    ] = 0.1,
     classifier: Annotated[
         ClassifierName | None, typer.Option(help="Also learn to classify, as the method of that name does.")
     ] = None,
@@ -465,6 +470,7 @@ def finetune(
         batch_size=batch_size,
         blocks=chosen if isinstance(chosen, int) else tuple(blocks.split(",")),
         learning_rate=learning_rate,
+        head_learning_rate=head_learning_rate,
         accumulate=accumulate,
         classifier=None if classifier is None else classifier.value,
         n_categories=n_categories,

@@ -225,6 +225,15 @@ def test_labelled_and_unlabelled_samples_are_drawn_equally_often(photos: RawColl
     assert counts[photos.labels < 0].min() > 0.7 * counts[photos.labels < 0].mean()
 
 
+def test_the_heads_have_a_learning_rate_of_their_own(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+    still = replace(SMALL, learning_rate=1e-9, final_learning_rate=1e-9, head_learning_rate=0.1, epochs=8)
+    losses = finetune(photos, "tiny", tmp_path / "own", still, device="cpu")
+    assert losses[-1] < losses[0] - 0.01
+    before, after = tiny_encoder().module.state_dict(), load_file(tmp_path / "own" / "trained.safetensors")
+    for name, value in after.items():
+        torch.testing.assert_close(value, before[name], rtol=0, atol=1e-6)
+
+
 def test_unreadable_images_are_left_out(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no image")

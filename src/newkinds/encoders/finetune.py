@@ -54,8 +54,10 @@ class Finetuning:
     epochs, batch_size : int
     blocks : int or tuple of str
         How many of the last blocks are trained, see `block_names`; or their names, where that guesses wrong.
-    learning_rate, final_learning_rate : float
-        Along a cosine from the one to the other.
+    learning_rate, head_learning_rate : float
+        Of the encoder, and of what is thrown away afterwards: the latter begins at random and has to go farther.
+    final_learning_rate : float
+        To which both fall, along a cosine.
     supervised : float
         Weight of the supervised loss; the other has the rest.
     info_nce_temperature, supervised_temperature : float
@@ -79,6 +81,7 @@ class Finetuning:
     batch_size: int = 128
     blocks: int | tuple[str, ...] = 1
     learning_rate: float = 0.1
+    head_learning_rate: float = 0.1
     final_learning_rate: float = 1e-4
     momentum: float = 0.9
     weight_decay: float = 5e-5
@@ -214,9 +217,13 @@ class _Training:
         }
         if self.classifier is not None:
             self.parameters |= {f"classifier.{name}": value for name, value in self.classifier.named_parameters()}
+        trained = list(self.trained.values())
+        thrown_away = list(self.parameters.values())[len(trained) :]
         self.optimiser = torch.optim.SGD(
-            self.parameters.values(),
-            lr=settings.learning_rate,
+            [
+                {"params": trained, "first": settings.learning_rate},
+                {"params": thrown_away, "first": settings.head_learning_rate},
+            ],
             momentum=settings.momentum,
             weight_decay=settings.weight_decay,
         )
@@ -257,9 +264,7 @@ class _Training:
     def run_epoch(self, views: Iterator[Any]) -> None:
         settings, epoch = self.settings, self.epoch
         for group in self.optimiser.param_groups:
-            group["lr"] = cosine_decay(
-                settings.learning_rate, settings.final_learning_rate, epoch / settings.epochs
-            )
+            group["lr"] = cosine_decay(group["first"], settings.final_learning_rate, epoch / settings.epochs)
         batches, losses = self._batches(epoch), []
         if not batches:
             raise InputError(f"{len(self.collection)} samples are too few for batches of {settings.batch_size}")
