@@ -28,6 +28,7 @@ LEVELS = {
     "objective": 0,
     "metrics": 0,
     "runtime": 0,
+    "workers": 0,
     "engine": 1,
     "data": 1,
     "methods": 2,

@@ -504,6 +504,9 @@ def benchmark(
     imbalance: Annotated[
         float, typer.Option(help="Of the long-tailed versions of balanced sets in the figure of λ; 0: none.")
     ] = 50.0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that compute; on a CPU one for each core, up to 8.", min=1)
+    ] = None,
     device: DeviceName = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -527,6 +530,7 @@ def benchmark(
             methods=None if methods is None else [each.strip() for each in methods.split(",")],
             imbalance=imbalance,
             device=device,
+            workers=workers,
             say=say,
         )
     typer.echo(f"Read {written}" if not quiet else str(written))

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import multiprocessing
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,6 +96,32 @@ def test_what_is_there_is_not_computed_again(subject: Subject, tmp_path: Path) -
     assert [second.of(job)[0] for job in every] == [first.of(job)[0] for job in every]  # seconds too
     run_jobs(every, [1], tmp_path, "cpu", said.append)
     assert len(said) == 4
+
+
+@pytest.mark.slow
+def test_workers_find_what_one_process_finds(subject: Subject, tmp_path: Path) -> None:
+    every = [Starts(subject), *(Fit(subject, method) for method in methods_named(["kmeans", "sskm"]))]
+    said: list[str] = []
+    alone = run_jobs(every, [0, 1], tmp_path / "alone", "cpu")
+    shared = run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
+    assert list(shared.found) == list(alone.found)
+    for job in alone.found:
+        for one, other in zip(alone.of(job), shared.of(job), strict=True):
+            assert one | {"seconds": 0} == other | {"seconds": 0}
+    assert len(said) == 7  # three methods (the starts need PIM's lambda) for each seed, the starts for both at once
+    run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
+    assert len(said) == 7
+
+
+@pytest.mark.slow
+def test_what_fails_in_a_worker_ends_all_of_them(subject: Subject, tmp_path: Path) -> None:
+    impossible = jobs.Method("kmeans", "k-means", KMeans(n_init=-1))
+    forever = jobs.Method("pim", "PIM", PIM(lam=0.1, solver="adam", max_iter=10**9, consensus=1))
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="n_init"):
+        run_jobs([Fit(subject, forever), Fit(subject, impossible)], [0], tmp_path, "cpu", workers=2)
+    assert time.monotonic() - began < 60
+    assert not multiprocessing.active_children()
 
 
 def test_other_samples_labels_or_settings_are_computed_anew(subject: Subject, tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ def test_a_worker_that_is_killed_is_an_input_error():
     encoder.preparation = (
         eval  # a text that ends the process that prepares it, as the kernel does if memory is short
     )
-    with pytest.raises(InputError, match="process that prepares samples ended"):
+    with pytest.raises(InputError, match="worker process ended"):
         encode(texts([f"__import__('os')._exit({i})" for i in range(1, 21)]), encoder, workers=1)
     assert children() == []
 

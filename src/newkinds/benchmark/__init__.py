@@ -8,7 +8,7 @@ from pathlib import Path
 from newkinds.benchmark.figures import check_matplotlib
 from newkinds.benchmark.jobs import methods_named
 from newkinds.benchmark.reports import REPORTS, Plan, write_report
-from newkinds.benchmark.runner import code_fingerprint, run_jobs, versions
+from newkinds.benchmark.runner import code_fingerprint, default_workers, run_jobs, versions
 from newkinds.benchmark.subjects import read_subjects
 from newkinds.benchmark.tables import to_markdown
 from newkinds.data.writing import staged
@@ -33,6 +33,7 @@ def run_benchmark(
     methods: Sequence[str] | None = None,
     imbalance: float = 50.0,
     device: str = "auto",
+    workers: int | None = 1,
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Make one of the paper's tables or figures, or all of them, on feature sets of your own.
@@ -54,6 +55,9 @@ def run_benchmark(
     imbalance : float
         Of the long-tailed versions of balanced sets in the figure of lambda; 0: none.
     device : str
+    workers : int, optional
+        Processes that compute at the same time, with an equal share of the threads, and each with a copy of the
+        features; None: on a CPU one for each thread, up to 8.
     say : callable
         Told a line about each result.
 
@@ -68,6 +72,9 @@ def run_benchmark(
         raise InputError(f"there must be at least one seed; got {n_seeds}")
     if imbalance != 0 and not imbalance > 1:
         raise InputError(f"imbalance must be more than 1, or 0 for no long-tailed versions; got {imbalance}")
+    workers = default_workers(device) if workers is None else workers
+    if workers < 1:
+        raise InputError(f"there must be at least one worker; got {workers}")
     if n_processes() > 1:
         raise InputError("a benchmark runs in one process: start it without torchrun")
     check_matplotlib()
@@ -87,12 +94,13 @@ def run_benchmark(
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     jobs = [job for report in reports for job in report.jobs(plan)]
-    results = run_jobs(jobs, range(n_seeds), out, device, say)
+    results = run_jobs(jobs, range(n_seeds), out, device, say, workers)
     tables = [write_report(report, plan, results, out) for report in reports]
     record = {
         "benchmark": name,
         "seeds": list(range(n_seeds)),
         "device": str(resolve_device(device)),
+        "workers": workers,
         "imbalance": imbalance,
         "code": code_fingerprint(),
         "versions": dict(versions()),

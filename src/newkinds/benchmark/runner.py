@@ -9,7 +9,10 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,15 @@ from newkinds import __version__
 from newkinds.benchmark.jobs import Job, Result
 from newkinds.data.writing import staged
 from newkinds.runtime import listening, report_progress, resolve_device
+from newkinds.workers import worker_processes
 
 CELLS = "cells"
 CODE = ("engine", "methods", "objective.py", "metrics.py", "labels.py")
 """Of the package, what a result depends on beside the settings that its job names."""
+MOST_WORKERS = 8
+"""Unless asked for: each has the features in its own memory."""
+_served: list[Job] = []
+"""In a worker process: the jobs, which work sent to it names by their place."""
 
 
 @dataclass
@@ -45,6 +53,7 @@ def run_jobs(
     folder: Path,
     device: str,
     say: Callable[[str], None] = lambda line: None,
+    workers: int = 1,
 ) -> Results:
     """Run jobs and those that they need, each once; results go to, and come from, `folder`.
 
@@ -56,29 +65,116 @@ def run_jobs(
     device : str
     say : callable
         Told a line about each job that was computed.
+    workers : int
+        Processes that compute at the same time, with an equal share of the threads; 1: this one computes.
     """
-    ordered = list(_in_order(jobs))
-    results = Results(seeds)
-    store = _Store(folder / CELLS, str(resolve_device(device)))
-    n_cells, began = len(ordered) * len(seeds), time.perf_counter()
-    for number, job in enumerate(ordered):
-        report_progress("results", number * len(seeds), n_cells)
-        given = [[results.of(need)[i] for need in job.needs] for i in range(len(seeds))]
-        keys = [store.key(job, seed, own) for seed, own in zip(seeds, given, strict=True)]
-        cells = [store.read(key) for key in keys]
-        missing = [i for i, cell in enumerate(cells) if cell is None]
-        for some in [missing] * bool(missing) if job.together else [[i] for i in missing]:
-            with listening(lambda *_: None):  # what a fit reports is too fine here
-                computed = job.compute([seeds[i] for i in some], [given[i] for i in some], device)
-            for i, result in zip(some, computed, strict=True):
-                store.write(keys[i], job, seeds[i], given[i], result)
-                cells[i] = store.read(keys[i])
-            done = number * len(seeds) + some[-1] + 1
-            report_progress("results", done, n_cells)
-            say(f"{done}/{n_cells}  {time.perf_counter() - began:6.0f} s  {job.label}")
-        results.found[job] = [cell for cell in cells if cell is not None]
-    report_progress("results", n_cells, n_cells)
-    return results
+    return _Running(list(_in_order(jobs)), seeds, _Store(folder / CELLS, str(resolve_device(device))), say).run(
+        device, workers
+    )
+
+
+def default_workers(device: str) -> int:
+    """On a CPU one for each thread: small products gain more from a core each than from several cores."""
+    return min(MOST_WORKERS, torch.get_num_threads()) if resolve_device(device).type == "cpu" else 1
+
+
+class _Running:
+    """Jobs on their way: those that wait for others, what can be computed, what is being computed."""
+
+    def __init__(
+        self, jobs: Sequence[Job], seeds: Sequence[int], store: "_Store", say: Callable[[str], None]
+    ) -> None:
+        self.jobs, self.seeds, self.store, self.say = jobs, seeds, store, say
+        self.waiting = list(jobs)
+        self.ready: deque[tuple[Job, list[int]]] = deque()
+        self.computing: dict[Future[list[Result]], tuple[Job, list[int]]] = {}
+        self.cells: dict[Job, list[Result | None]] = {}
+        self.results = Results(seeds)
+        self.began = time.perf_counter()
+
+    def run(self, device: str, workers: int) -> Results:
+        self._report()
+        with _computers(self.jobs, workers) as submit:
+            while self.waiting or self.ready or self.computing:
+                for job in [
+                    each for each in self.waiting if all(need in self.results.found for need in each.needs)
+                ]:
+                    self._look_up(job)
+                while self.ready and len(self.computing) < workers:
+                    job, some = self.ready.popleft()
+                    given = [self._given(job, i) for i in some]
+                    number, seeds = self.jobs.index(job), [self.seeds[i] for i in some]
+                    self.computing[submit(number, seeds, given, device)] = job, some
+                for future in wait(self.computing, return_when=FIRST_COMPLETED).done:
+                    self._keep(*self.computing.pop(future), future.result())
+        self.results.found = {job: self.results.of(job) for job in self.jobs}  # in their order
+        return self.results
+
+    def _given(self, job: Job, i: int) -> list[Result]:
+        return [self.results.of(need)[i] for need in job.needs]
+
+    def _key(self, job: Job, i: int) -> str:
+        return self.store.key(job, self.seeds[i], self._given(job, i))
+
+    def _look_up(self, job: Job) -> None:
+        """What there is of a job already; the rest can be computed."""
+        self.waiting.remove(job)
+        self.cells[job] = [self.store.read(self._key(job, i)) for i in range(len(self.seeds))]
+        missing = [i for i, cell in enumerate(self.cells[job]) if cell is None]
+        parts = [missing] * bool(missing) if job.together else [[i] for i in missing]
+        self.ready.extend((job, part) for part in parts)
+        self._finish(job)
+
+    def _keep(self, job: Job, some: Sequence[int], computed: Sequence[Result]) -> None:
+        for i, result in zip(some, computed, strict=True):
+            key = self._key(job, i)
+            self.store.write(key, job, self.seeds[i], self._given(job, i), result)
+            self.cells[job][i] = self.store.read(key)
+        self._finish(job)
+        done, total = self._report()
+        self.say(f"{done}/{total}  {time.perf_counter() - self.began:6.0f} s  {job.label}")
+
+    def _finish(self, job: Job) -> None:
+        found = [cell for cell in self.cells[job] if cell is not None]
+        if len(found) == len(self.seeds):
+            self.results.found[job] = found
+
+    def _report(self) -> tuple[int, int]:
+        done = sum(cell is not None for cells in self.cells.values() for cell in cells)
+        total = len(self.jobs) * len(self.seeds)
+        report_progress("results", done, total)
+        return done, total
+
+
+Submit = Callable[[int, Sequence[int], Sequence[Sequence[Result]], str], Future[list[Result]]]
+"""Has a job computed: its place among the jobs, and what `Job.compute` takes."""
+
+
+@contextmanager
+def _computers(jobs: Sequence[Job], workers: int) -> Iterator[Submit]:
+    """Worker processes, or this one."""
+    if workers > 1:
+        threads = max(1, torch.get_num_threads() // workers)
+        with worker_processes(workers, _begin, (jobs, threads)) as pool:
+            yield lambda *task: pool.submit(_compute_served, *task)
+        return
+
+    def compute_here(number: int, *task: Any) -> Future[list[Result]]:
+        future: Future[list[Result]] = Future()
+        with listening(lambda *_: None):  # what a fit reports is too fine here
+            future.set_result(jobs[number].compute(*task))
+        return future
+
+    yield compute_here
+
+
+def _begin(jobs: Sequence[Job], threads: int) -> None:
+    torch.set_num_threads(threads)
+    _served.extend(jobs)
+
+
+def _compute_served(number: int, *task: Any) -> list[Result]:
+    return _served[number].compute(*task)
 
 
 def _in_order(jobs: Iterable[Job]) -> Iterable[Job]:

@@ -4,16 +4,9 @@ The features of every batch are in the cache before the next one is begun, so th
 call goes on where it was. Samples are prepared (decoded, resized) by other processes while the model computes.
 """
 
-import multiprocessing
-import multiprocessing.connection
-import os
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -27,6 +20,7 @@ from newkinds.encoders.cache import FeatureCache, content_keys
 from newkinds.encoders.encoder import Encoder, FloatArray
 from newkinds.errors import InputError
 from newkinds.runtime import n_cores, report_progress
+from newkinds.workers import worker_processes
 
 AHEAD = 4
 """Batches that are prepared ahead of the model."""
@@ -175,34 +169,12 @@ def prepared(
         for chunk in chunks:
             yield from _prepare_some(preparation, chunk)
         return
-    # A new interpreter for each: a copy of this one would inherit the model's threads and locks.
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_serve)
-    try:
+    with worker_processes(workers) as pool:
         n_ahead = max(2 * workers, ahead // CHUNK)
         waiting = deque(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, n_ahead))
         while waiting:
             yield from waiting.popleft().result()
             waiting.extend(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, 1))
-    except BrokenProcessPool as error:
-        raise InputError(
-            "a process that prepares samples ended: there is too little memory, or this is a script that does not "
-            'begin its work below `if __name__ == "__main__":`; workers=0 prepares without other processes'
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _serve() -> None:
-    """In a worker: leave an interruption to the process that is served, and end when that does, however it does."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    served = multiprocessing.parent_process()
-    assert served is not None
-
-    def watch() -> None:
-        multiprocessing.connection.wait([served.sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _prepare_some(preparation: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:
