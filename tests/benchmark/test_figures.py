@@ -100,6 +100,12 @@ def test_long_and_odd_names_are_drawn_as_they_are(tmp_path):
     assert "nn… -->" in found
 
 
+def test_a_long_name_has_a_line_for_each_part(tmp_path):
+    _, svg = draw_dots(tmp_path / "dots", {"a_set_of_twenty_thousand, long-tailed 50": {"a": (1.0, None)}})
+    assert "<!-- a_set_of_twenty_thousand, -->" in texts(svg)
+    assert "<!-- long-tailed 50 -->" in texts(svg)
+
+
 @pytest.mark.parametrize("n", [1, 2, 7, 9])
 def test_any_number_of_data_sets(tmp_path, n):
     _, svg = draw_dots(tmp_path / "dots", {f"set {i}": {"PIM": (50.0 + i, 1.0)} for i in range(n)})

@@ -43,13 +43,13 @@ PANELS_ACROSS = {5: 3, 6: 3}
 """Panels of a dot chart side by side, for some numbers of data sets; for others up to four."""
 PANEL_WIDTH, COLUMN_WIDTH = 2.25, 1.75
 """Inches that a data set has in a dot chart and in the figure of lambda."""
-SMALLEST = 6.0
-"""Size of a letter that can still be read, in points."""
+SMALLEST, LARGEST = 6.0, 9.0
+"""Points of a title's letters: of what can still be read, and of a short title."""
 DPI = 150
 STYLE = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 8.0,
-    "axes.titlesize": 9.0,
+    "axes.titlesize": LARGEST,
     "axes.edgecolor": FAINT,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
@@ -277,12 +277,17 @@ def _classes(axes: "Axes", panel: LambdaPanel) -> None:
 def _head(
     axes: "Axes", title: str, inches: float, *, loc: Literal["left", "center"] = "center", pad: float = 6
 ) -> None:
-    """A panel's title; a long one in smaller letters, and at last cut, so that it stays out of its neighbour's."""
+    """A panel's title, that stays out of its neighbour's.
+
+    A long one has a line for each part between commas; long lines have smaller letters, and at last are cut.
+    """
     letters = 72 * inches / 0.68  # what fits at one point: a bold letter is about 0.68 of its size wide
-    if len(title) > letters / SMALLEST:
-        title = title[: int(letters / SMALLEST) - 1] + "…"
-    size = min(9.0, letters / max(len(title), 1))
-    axes.set_title(title, loc=loc, pad=pad, color=INK, fontweight="bold", fontsize=size, parse_math=False)
+    most = int(letters / SMALLEST)
+    lines = title.replace(", ", ",\n").split("\n") if len(title) > letters / LARGEST else [title]
+    lines = [line if len(line) <= most else line[: most - 1] + "…" for line in lines]
+    size = min(LARGEST, *(letters / max(len(line), 1) for line in lines))
+    text = "\n".join(lines)
+    axes.set_title(text, loc=loc, pad=pad, color=INK, fontweight="bold", fontsize=size, parse_math=False)
 
 
 def _legend(figure: "Figure", has_bands: bool, across: int) -> None:
