@@ -68,9 +68,8 @@ def run_jobs(
     workers : int
         Processes that compute at the same time, with an equal share of the threads; 1: this one computes.
     """
-    return _Running(list(_in_order(jobs)), seeds, _Store(folder / CELLS, str(resolve_device(device))), say).run(
-        device, workers
-    )
+    store = _Store(folder / CELLS, str(resolve_device(device)))
+    return _Running(list(_in_order(jobs)), seeds, store, say).run(device, workers)
 
 
 def default_workers(device: str) -> int:
@@ -105,8 +104,10 @@ class _Running:
                     given = [self._given(job, i) for i in some]
                     number, seeds = self.jobs.index(job), [self.seeds[i] for i in some]
                     self.computing[submit(number, seeds, given, device)] = job, some
-                for future in wait(self.computing, return_when=FIRST_COMPLETED).done:
+                done = wait(self.computing, return_when=FIRST_COMPLETED).done
+                for future in sorted(done, key=lambda each: each.exception() is not None):  # an error comes last
                     self._keep(*self.computing.pop(future), future.result())
+        self._report()
         self.results.found = {job: self.results.of(job) for job in self.jobs}  # in their order
         return self.results
 
