@@ -4,6 +4,8 @@ import csv
 import io
 import os
 import re
+import shutil
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -156,6 +158,40 @@ def test_latex_has_all_columns_under_their_groups():
         assert re.search(r"\\cmidrule\(lr\)\{2-4\}", body)
         rows = [line for line in body.splitlines() if line.endswith("\\\\") and "multicolumn" not in line]
         assert {line.count(" & ") + 1 for line in rows} == {len(columns)}
+
+
+LONG = Table(
+    "long",
+    "Ten methods on eight sets",
+    [(f"a_data_set_{s}", part) for s in range(8) for part in PARTS],
+    [Section("", [Row(f"Method {m}, head on frozen features", [Value(50 + m, 1.2)] * 24) for m in range(10)])],
+    ["a note of many words " * 20],
+    {"All": "largest"},
+)
+
+
+def test_a_long_table_goes_on_over_pages_under_one_number():
+    latex = to_latex(LONG)
+    pages = latex.split("\\begin{table*}")[1:]
+    assert len(pages) == 2
+    assert [page.count("\\label{tab:long}") for page in pages] == [1, 0]
+    assert ["\\addtocounter{table}{-1}" in page for page in pages] == [False, True]
+    assert "\\caption{Ten methods on eight sets (continued)}" in pages[1]
+    assert [page.count("a note of many words a note") > 0 for page in pages] == [False, True]
+    assert [re.findall(r"data\\_set\\_(\d)", page) for page in pages] == [list("0123"), list("4567")]
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="needs pdflatex")
+def test_pdflatex_sets_tables_within_the_page(tmp_path):
+    characters = small(Row("ê 中 K̂ λ̂ < | _ # % \\ ~ ^ [*", [Value(1, 0.1), "*"]), notes=["[a] {b} $c$"])
+    body = [to_latex(table) for table in (BIG, LONG, characters)]
+    head = "\\documentclass[twocolumn]{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+    (tmp_path / "page.tex").write_text("\n".join([head, *body, "\\end{document}\n"]))
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stdout
+    assert (tmp_path / "page.pdf").exists()
+    assert not re.search("Overfull|Float too large", said.stdout), said.stdout
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,8 +21,12 @@ from newkinds.errors import InputError
 
 MARKDOWN_WIDTH = 125
 """Characters that GitHub shows side by side without breaking the lines of cells."""
-LATEX_WIDTH = 80
-"""Characters, at \\footnotesize, in a line of LaTeX's article."""
+LATEX_WIDTH = 96
+"""Characters, at \\footnotesize, across the two columns of LaTeX's article."""
+LATEX_HEIGHT = 48
+"""Lines, at \\footnotesize, on a page of it, beside a caption and notes."""
+LATEX_RULES = 6
+"""Lines that the heads and rules of a tabular take, and the space after it."""
 NOTHING = "–"
 
 
@@ -225,27 +230,33 @@ def to_markdown(table: Table, *, level: int = 1) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """The table in LaTeX, in plain ASCII, for any document that uses the package booktabs."""
+    """The table in LaTeX, in plain ASCII, for any document that uses booktabs; a long one goes on over pages."""
     groups = _groups(table)
     best = _best(table)
     widths = []
     for group in groups:
         cells = [max(len(text) for text in _column_texts(table, i)) + 2 for i in group]
         widths.append(max(sum(cells), len(table.columns[group[0]].group) + 2))
-    lines = [
-        "% needs \\usepackage{booktabs}",
-        "\\begin{table*}",
-        "\\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}",
-        f"\\caption{{{_latex_text(table.title)}}}",
-        f"\\label{{tab:{table.name}}}",
-    ]
-    for b, block in enumerate(_blocks(widths, LATEX_WIDTH - _label_width(table))):
-        if b:
-            lines += ["", "\\medskip"]
-        lines += _latex_block(table, [groups[i] for i in block], best)
-    for note in table.notes:
-        lines += ["", f"\\smallskip{{\\raggedright {_latex_text(note)}\\par}}"]
-    return "\n".join([*lines, "\\end{table*}", ""])
+    blocks = _blocks(widths, LATEX_WIDTH - _label_width(table))
+    height = sum(len(section.rows) + bool(section.title) for section in table.sections) + LATEX_RULES
+    lines = ["% needs \\usepackage{booktabs}"]
+    pages = _blocks([height] * len(blocks), LATEX_HEIGHT)
+    for p, page in enumerate(pages):
+        lines += ["\\begin{table*}", "\\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}"]
+        title = _latex_text(table.title)
+        if p:
+            lines += ["\\addtocounter{table}{-1}", f"\\caption{{{title} (continued)}}"]
+        else:
+            lines += [f"\\caption{{{title}}}", f"\\label{{tab:{table.name}}}"]
+        for b in page:
+            if b > page.start:
+                lines += ["", "\\medskip"]
+            lines += _latex_block(table, [groups[i] for i in blocks[b]], best)
+        if page == pages[-1]:
+            for note in table.notes:
+                lines += ["", f"\\smallskip{{\\raggedright {_latex_text(note)}\\par}}"]
+        lines += ["\\end{table*}", ""]
+    return "\n".join(lines)
 
 
 # What is shown, whatever the format
@@ -308,19 +319,31 @@ def _column_texts(table: Table, i: int) -> list[str]:
 
 
 def _blocks(widths: Sequence[int], budget: int) -> list[range]:
-    """Split columns into as few blocks of about equal number as keep each within the budget.
+    """Split columns into as few blocks as keep each within the budget, the widest of them as narrow as can be.
+
+    What is wider than the budget gets a block of its own.
 
     Examples
     --------
     >>> _blocks([20] * 6, 90)
     [range(0, 3), range(3, 6)]
+    >>> _blocks([20, 20, 20, 70], 90)
+    [range(0, 3), range(3, 4)]
     """
-    for count in range(1, len(widths) + 1):
-        size = math.ceil(len(widths) / count)
-        blocks = [range(start, min(start + size, len(widths))) for start in range(0, len(widths), size)]
-        if all(sum(widths[i] for i in block) <= budget for block in blocks):
-            return blocks
-    return [range(i, i + 1) for i in range(len(widths))]
+    tight = _filled(widths, budget)
+    narrower = (_filled(widths, limit) for limit in range(budget))
+    return next((blocks for blocks in narrower if len(blocks) == len(tight)), tight)
+
+
+def _filled(widths: Sequence[int], limit: int) -> list[range]:
+    """Blocks of neighbours, each filled up to the limit before the next begins."""
+    starts, width = [0], 0
+    for i, each in enumerate(widths):
+        if i > starts[-1] and width + each > limit:
+            starts.append(i)
+            width = 0
+        width += each
+    return [range(start, stop) for start, stop in pairwise([*starts, len(widths)])]
 
 
 # Markdown
