@@ -174,7 +174,9 @@ def test_labels_cost_no_memory_that_grows_with_the_restarts() -> None:
     )
     labels = np.where(np.arange(2000) < 1000, np.arange(2000) % 5, -1)
     centroids = seed_centroids(features, 8, labels=labels, n_init=100, rng=state())
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
+    ) as profile:
         _Lloyd(Samples(features), labels).assign(centroids)
     largest = max(event.cpu_memory_usage for event in profile.events())
     assert largest < 100 * 1000 * 64 * 4 / 4

@@ -15,14 +15,16 @@ from newkinds.methods.heads import (
     HeadMethod,
     LinearHead,
     Projection,
+    Recorded,
     cosine_decay,
+    labelled_cross_entropy,
     mean_prediction_entropy,
     project,
 )
 from newkinds.methods.orca import partners
 from newkinds.methods.problem import pose
 from newkinds.methods.rankstats import same_ranking
-from newkinds.methods.simgcd import simgcd_loss
+from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads, sinkhorn, uno_targets
 
 HEADS: dict[str, HeadMethod] = {
@@ -142,12 +144,14 @@ def test_simgcd_loss_is_its_definition() -> None:
         entropy = -(mean * mean.log()).sum()
         supervised = sum(-p[v][i][labels[i]].log() for v in range(2) for i in (0, 2)) / 4
         expected = 0.65 * (distilled - 2 * entropy) + 0.35 * supervised
-        assert simgcd_loss(cosines, labels, progress, 2.0).item() == pytest.approx(expected.item(), rel=1e-5)
+        assert simgcd_loss(cosines, labels, teacher_temperature(progress), 2.0).item() == pytest.approx(
+            expected.item(), rel=1e-5
+        )
 
 
 def test_simgcd_targets_carry_no_gradient() -> None:
     cosines = random_cosines(1, 2, 4, 3).requires_grad_()
-    simgcd_loss(cosines, torch.full((4,), -1), 0.5, 0.0).backward()
+    simgcd_loss(cosines, torch.full((4,), -1), 0.04, 0.0).backward()
     with torch.no_grad():
         p, q = torch.softmax(cosines / 0.1, -1), torch.softmax(cosines / 0.04, -1).flip(0)
     assert cosines.grad is not None
@@ -175,8 +179,8 @@ def test_orca_loss_is_its_definition() -> None:
             return 10 * given @ self.weights.T
 
     head = Head()
-    for uncertainty, margin in ((0.2, 2.0), (0.9, 5.0)):
-        found = model._loss(head, Batch(views, features, labels, 0.0, uncertainty))
+    for margin in (2.0, 5.0):
+        found = model._loss(head, Batch(views, features, labels, margin / 10))
         logits = head(views)
         p = logits.softmax(-1)
         partner = partners(features, labels)
@@ -235,6 +239,21 @@ def test_sinkhorn_is_three_rounds_of_scaling() -> None:
     np.testing.assert_allclose(sinkhorn(cosines).numpy(), shares)
 
 
+def test_sinkhorn_leaves_others_out() -> None:
+    cosines, among = random_cosines(4, 2, 6, 3), torch.tensor([True, False, True, True, False, False])
+    shares = sinkhorn(cosines, among)
+    torch.testing.assert_close(shares[:, among], sinkhorn(cosines[:, among]))
+    assert not shares[:, ~among].any()
+    assert not sinkhorn(cosines, torch.zeros_like(among)).any()
+
+
+def test_cross_entropy_of_what_is_labelled() -> None:
+    log_p = random_cosines(5, 2, 3, 4).log_softmax(-1)
+    expected = -(log_p[:, 0, 2] + log_p[:, 2, 1]).sum() / 4
+    torch.testing.assert_close(labelled_cross_entropy(log_p, torch.tensor([2, -1, 1])), expected)
+    assert labelled_cross_entropy(log_p, torch.full((3,), -1)) == 0
+
+
 def test_uno_targets_are_labels_or_pseudo_labels() -> None:
     cosines, labels = random_cosines(2, 2, 5, 3), torch.tensor([2, -1, 0, -1, -1])
     targets = uno_targets(cosines, labels)
@@ -278,9 +297,10 @@ def test_rankstats_loss_is_its_definition() -> None:
     head = LinearHead(5, n_categories=4, n_known=2)
     views = torch.nn.functional.normalize(torch.randn(2, 6, 5), dim=-1)
     features = torch.nn.functional.normalize(torch.randn(6, 5), dim=-1)
-    labels, progress = torch.tensor([0, 1, -1, -1, -1, -1]), 0.4
+    labels, model = torch.tensor([0, 1, -1, -1, -1, -1]), RankStats(4, n_ranked=1)
     with torch.no_grad():
-        found = RankStats(4, n_ranked=1)._loss(head, Batch(views, features, labels, progress))
+        weight = model._begin_epoch(head, None, 0.4)
+        found = model._loss(head, Batch(views, features, labels, weight))
         p = head(views).softmax(-1)
         consistency = 5 * math.exp(-5 * 0.6**2) * ((p[0] - p[1]) ** 2).mean().item()
         known = head(views)[:, :2, :2].log_softmax(-1)
@@ -294,16 +314,31 @@ def test_rankstats_loss_is_its_definition() -> None:
     assert found.item() == pytest.approx(consistency + supervised + np.mean(pairs), rel=1e-5)
 
 
-def test_orca_refreshes_the_uncertainty_of_the_unlabelled() -> None:
+def test_orcas_margin_is_the_uncertainty_of_the_unlabelled_up_to_a_half() -> None:
     X, y, _ = clusters(20)
     model = ORCA(4, batch_size=7)
-    problem = pose(X, y, random_state=0)
+    problem = pose(X, y, device="cpu", random_state=0)
     torch.manual_seed(0)
     head = model._head(problem, 4)
     with torch.no_grad():
         p = head(problem.samples.take(np.flatnonzero(y < 0))).softmax(-1)
     expected = (1 - p.amax(1)).mean().item()
-    assert model._begin_epoch(head, problem.samples, problem.columns) == pytest.approx(expected, rel=1e-5)
+    assert expected < 0.5
+    assert model._begin_epoch(head, problem, 0.0) == pytest.approx(expected, rel=1e-5)
+    head.temperature = 100.0
+    assert model._begin_epoch(head, problem, 0.0) == 0.5
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", [*HEADS, "rankstats"])
+def test_recorded_steps_are_the_plain_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = clusters(65)
+    model = RankStats(4, random_state=0) if name == "rankstats" else clone(HEADS[name])
+    recorded = model.set_params(batch_size=32, max_iter=8).fit(X, y)  # batches of 32 and 33
+    monkeypatch.setattr(Recorded, "PLAIN", 10**9)
+    plain = clone(model).fit(X, y)
+    np.testing.assert_array_equal(recorded.weights_, plain.weights_)
+    np.testing.assert_array_equal(recorded.loss_curve_, plain.loss_curve_)
 
 
 def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
@@ -316,11 +351,11 @@ def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
             seen.append(batch.labelled.float().mean().item())
             return super()._loss(head, batch)
 
-    Watching(4, max_iter=20, batch_size=100, random_state=0).fit(X, y)
+    Watching(4, max_iter=20, batch_size=100, device="cpu", random_state=0).fit(X, y)
     assert np.mean(seen) == pytest.approx(0.5, abs=0.03)
     seen.clear()
     Watching._balanced = False
-    Watching(4, max_iter=20, batch_size=100, random_state=0).fit(X, y)
+    Watching(4, max_iter=20, batch_size=100, device="cpu", random_state=0).fit(X, y)
     assert np.mean(seen) == pytest.approx(10 / 400, abs=1e-6)
 
 

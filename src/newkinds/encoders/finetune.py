@@ -37,7 +37,7 @@ from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
 from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
-from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss
+from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads
 from newkinds.runtime import n_processes, rank, report_progress, total
 
@@ -310,7 +310,8 @@ class _Training:
         if isinstance(self.classifier, UNOHeads):
             return self.classifier.loss(views, labels)
         assert self.classifier is not None
-        return simgcd_loss(TEMPERATURE * self.classifier(views), labels, self.epoch / self.settings.epochs)
+        teacher = teacher_temperature(self.epoch / self.settings.epochs)
+        return simgcd_loss(TEMPERATURE * self.classifier(views), labels, teacher)
 
     def _precision(self) -> AbstractContextManager[Any]:
         half = self.device.type == "cuda" if self.settings.half is None else self.settings.half

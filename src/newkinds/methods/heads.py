@@ -8,7 +8,7 @@ augmentation: `fit(X, y, second_view=...)`).
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -49,17 +49,14 @@ class Batch:
         Without noise.
     labels : Tensor of shape (batch,)
         Column of each sample's category, -1 where it has none.
-    progress : float
-        Share of the training that is done.
-    state : float
-        What the method's `_begin_epoch` found.
+    schedule : Tensor or float
+        The number that the method's `_begin_epoch` gave for this epoch.
     """
 
     views: Tensor
     features: Tensor
     labels: Tensor
-    progress: float
-    state: float = 0.0
+    schedule: Tensor | float = 0.0
 
     @property
     def labelled(self) -> Tensor:
@@ -173,14 +170,17 @@ class HeadMethod(CategoryDiscoverer):
 
     @abstractmethod
     def _loss(self, head: Any, batch: Batch) -> Tensor:
-        """Of one batch."""
+        """Of one batch.
+
+        What it does must not depend on values: on a GPU it is recorded once for all batches of a size.
+        """
 
     def _trained(self, head: Any) -> tuple[Partitioner, Arrays]:
         """What the head has become: the partitioner, and the projection before it if there is one."""
         return head.partitioner(), {}
 
-    def _begin_epoch(self, head: Any, samples: Samples, columns: IntArray) -> float:
-        """Called before each epoch; what it gives is `Batch.state`."""
+    def _begin_epoch(self, head: Any, problem: Problem, progress: float) -> float:
+        """Called before each epoch, with the share of the training that is done; gives `Batch.schedule`."""
         return 0.0
 
     def _step_size(self, n_categories: int) -> float:
@@ -221,32 +221,39 @@ class HeadMethod(CategoryDiscoverer):
         generator: np.random.Generator,
     ) -> list[float]:
         """Mean loss of each epoch."""
+        device = problem.samples.device
+        columns = torch.from_numpy(problem.columns).to(device)
+        rate, schedule, lost = torch.zeros(3, device=device).unbind()  # filled anew in each epoch
         optimiser = torch.optim.SGD(
-            head.parameters(), lr=step_size, momentum=MOMENTUM, weight_decay=self.weight_decay
+            head.parameters(),
+            lr=rate,
+            momentum=MOMENTUM,
+            weight_decay=self.weight_decay,
+            fused=device.type == "cuda",  # which reads the rate where it is
         )
-        columns = torch.from_numpy(problem.columns).to(problem.samples.device)
+
+        def step(features: Tensor, labels: Tensor, stored: Tensor | None = None) -> None:
+            pair = [self._view(features), self._view(features)] if stored is None else [features, stored]
+            loss = self._loss(head, Batch(torch.stack(pair), features, labels, schedule))
+            optimiser.zero_grad(set_to_none=True)
+            torch.autograd.backward(loss)
+            optimiser.step()
+            lost.add_(loss.detach())
+
+        steps = Recorded(step) if device.type == "cuda" else step
         curve: list[float] = []
         for epoch in range(self.max_iter):
-            state = self._begin_epoch(head, problem.samples, problem.columns)
-            head.train()
             progress = epoch / self.max_iter
-            for group in optimiser.param_groups:
-                group["lr"] = cosine_decay(step_size, step_size * LAST_LEARNING_RATE, progress)
-            losses = []
-            for rows in self._batches(problem, generator):
-                features = problem.samples.take(rows)
-                if second is None:
-                    views = torch.stack([self._view(features), self._view(features)])
-                else:
-                    views = torch.stack([features, second.take(rows)])
-                labels = columns[torch.from_numpy(rows).to(columns.device)]
-                batch = Batch(views, features, labels, progress, state)
-                loss = self._loss(head, batch)
-                optimiser.zero_grad(set_to_none=True)
-                torch.autograd.backward(loss)
-                optimiser.step()
-                losses.append(loss.detach())
-            curve.append(float(torch.stack(losses).mean()))
+            rate.fill_(cosine_decay(step_size, step_size * LAST_LEARNING_RATE, progress))
+            schedule.fill_(self._begin_epoch(head, problem, progress))
+            lost.zero_()
+            head.train()
+            batches = list(self._batches(problem, generator))
+            for rows in batches:
+                labels = columns[torch.from_numpy(rows).to(device)]
+                stored = [] if second is None else [second.take(rows)]
+                steps(problem.samples.take(rows), labels, *stored)
+            curve.append(float(lost) / len(batches))
             report_progress(f"training {type(self).__name__}", epoch + 1, self.max_iter)
         head.eval()
         return curve
@@ -285,6 +292,47 @@ class HeadMethod(CategoryDiscoverer):
         if there:
             self.n_features_in_ = arrays["hidden_weights"].shape[1]
         return self
+
+
+class Recorded:
+    """A function of tensors, without value, whose work on a GPU is recorded once for each size and then replayed.
+
+    Hundreds of small kernels take longer to start than to compute. The first calls are plain, so that what is made
+    only once (an optimiser's state, say) is there before the recording begins.
+    """
+
+    PLAIN = 3
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self._function, self._plain = function, self.PLAIN
+        self._recorded: dict[int, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]] = {}
+
+    def __call__(self, *given: Tensor) -> None:
+        if self._plain:
+            self._plain -= 1
+            self._function(*given)
+            return
+        if len(given[0]) not in self._recorded:
+            own = tuple(each.clone() for each in given)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self._function(*own)
+            self._recorded[len(given[0])] = graph, own
+        graph, own = self._recorded[len(given[0])]
+        for ours, theirs in zip(own, given, strict=True):
+            ours.copy_(theirs)
+        graph.replay()
+
+
+def labelled_cross_entropy(log_p: Tensor, labels: Tensor) -> Tensor:
+    """Mean of -log p of the labels over both views: log_p (2, samples, categories); 0 where nothing is labelled."""
+    picked = functional.nll_loss(log_p.flatten(0, 1), labels.repeat(2), ignore_index=UNLABELLED, reduction="sum")
+    return picked / (2 * (labels != UNLABELLED).sum()).clamp_min(1)
+
+
+def indicator(labels: Tensor, n_categories: int) -> Tensor:
+    """Which category is each sample's: (samples, categories); none where the label is -1."""
+    return labels[:, None] == torch.arange(n_categories, device=labels.device)
 
 
 def mean_prediction_entropy(log_p: Tensor) -> Tensor:

@@ -12,9 +12,15 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn import functional
 
-from newkinds.engine import Samples
-from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.heads import Batch, CosineHead, HeadMethod, mean_prediction_entropy
+from newkinds.labels import UNLABELLED
+from newkinds.methods.heads import (
+    Batch,
+    CosineHead,
+    HeadMethod,
+    indicator,
+    labelled_cross_entropy,
+    mean_prediction_entropy,
+)
 from newkinds.methods.problem import Problem
 
 SCALE = 10.0
@@ -83,17 +89,20 @@ class ORCA(HeadMethod):
     def _head(self, problem: Problem, n_categories: int) -> CosineHead:
         return CosineHead(problem.samples.width, n_categories, 1 / SCALE)
 
-    def _begin_epoch(self, head: CosineHead, samples: Samples, columns: IntArray) -> float:
-        """Mean uncertainty of the unlabelled samples, 1 minus their largest probability; of very many, of some."""
-        unlabelled = np.flatnonzero(columns == UNLABELLED)
+    def _begin_epoch(self, head: CosineHead, problem: Problem, progress: float) -> float:
+        """The margin: mean uncertainty of the unlabelled samples, 1 minus their largest probability.
+
+        Of very many samples it is that of some.
+        """
+        unlabelled = np.flatnonzero(~problem.labelled)
         if not len(unlabelled):
             return 0.0
         some = unlabelled[:: -(-len(unlabelled) // LOOKED_AT)]
         sure = 0.0
         with torch.no_grad():
             for part in np.array_split(some, -(-len(some) // self.batch_size)):
-                sure += float(head(samples.take(part)).softmax(-1).amax(-1).sum())
-        return 1 - sure / len(some)
+                sure += float(head(problem.samples.take(part)).softmax(-1).amax(-1).sum())
+        return min(1 - sure / len(some), MOST_MARGIN)
 
     def _step_size(self, n_categories: int) -> float:
         return self.learning_rate * n_categories
@@ -104,14 +113,8 @@ class ORCA(HeadMethod):
         partner = partners(batch.features, batch.labels)
         agreement = (log_p[0].exp() * log_p[1, partner].exp()).sum(-1)
         loss = -agreement.clamp_min(1e-8).log().mean() - self.mean_entropy * mean_prediction_entropy(log_p)
-        labelled = batch.labelled
-        if not labelled.any():
-            return loss
-        own = batch.labels[labelled].repeat(2)
-        given = logits[:, labelled].flatten(0, 1)
-        margin = SCALE * min(batch.state, MOST_MARGIN)
-        favoured = given + margin * functional.one_hot(own, given.shape[1])
-        return loss + functional.cross_entropy(favoured, own)
+        favoured = logits + SCALE * batch.schedule * indicator(batch.labels, logits.shape[-1])
+        return loss + labelled_cross_entropy(functional.log_softmax(favoured, dim=-1), batch.labels)
 
 
 def partners(features: Tensor, labels: Tensor) -> Tensor:

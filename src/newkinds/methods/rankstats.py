@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn import functional
 
-from newkinds.methods.heads import Batch, HeadMethod, LinearHead
+from newkinds.methods.heads import Batch, HeadMethod, LinearHead, labelled_cross_entropy
 from newkinds.methods.problem import Problem
 
 CONSISTENCY = 5.0
@@ -86,21 +86,23 @@ class RankStats(HeadMethod):
     def _head(self, problem: Problem, n_categories: int) -> LinearHead:
         return LinearHead(problem.samples.width, n_categories, problem.n_known)
 
+    def _begin_epoch(self, head: LinearHead, problem: Problem, progress: float) -> float:
+        """Weight of the agreement of two views."""
+        return CONSISTENCY * math.exp(-RAMP * (1 - progress) ** 2)
+
     def _loss(self, head: LinearHead, batch: Batch) -> Tensor:
         logits = head(batch.views)
         p = logits.softmax(-1)
-        ramp = math.exp(-RAMP * (1 - batch.progress) ** 2)
-        loss = CONSISTENCY * ramp * functional.mse_loss(p[0], p[1])
-        labelled = batch.labelled
-        if labelled.any():
-            known = logits[:, labelled, : head.n_known].flatten(0, 1)
-            loss = loss + functional.cross_entropy(known, batch.labels[labelled].repeat(2))
-        if int((~labelled).sum()) > 1:
-            first, second = p[:, ~labelled]
-            same = same_ranking(batch.features[~labelled], min(self.n_ranked, batch.features.shape[1]))
-            similarity = (first @ second.T).clamp(1e-7, 1 - 1e-7)
-            loss = loss + functional.binary_cross_entropy(similarity, same.to(similarity.dtype))
-        return loss
+        loss = batch.schedule * functional.mse_loss(p[0], p[1])
+        if head.n_known:
+            known = functional.log_softmax(logits[..., : head.n_known], dim=-1)
+            loss = loss + labelled_cross_entropy(known, batch.labels)
+        same = same_ranking(batch.features, min(self.n_ranked, batch.features.shape[1])).to(p.dtype)
+        similarity = (p[0] @ p[1].T).clamp(1e-7, 1 - 1e-7)
+        free = (~batch.labelled).to(p.dtype)
+        pairs = torch.outer(free, free)
+        unlike = functional.binary_cross_entropy(similarity, same, weight=pairs, reduction="sum")
+        return loss + unlike / pairs.sum().clamp_min(1)
 
 
 def same_ranking(features: Tensor, n_ranked: int) -> Tensor:

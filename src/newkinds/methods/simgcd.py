@@ -11,7 +11,13 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn import functional
 
-from newkinds.methods.heads import Batch, CosineHead, HeadMethod, mean_prediction_entropy
+from newkinds.methods.heads import (
+    Batch,
+    CosineHead,
+    HeadMethod,
+    labelled_cross_entropy,
+    mean_prediction_entropy,
+)
 from newkinds.methods.problem import Problem
 
 TEMPERATURE = 0.1
@@ -100,11 +106,22 @@ n_iter_, stopped_
     def _step_size(self, n_categories: int) -> float:
         return self.learning_rate * n_categories
 
+    def _begin_epoch(self, head: CosineHead, problem: Problem, progress: float) -> float:
+        return teacher_temperature(progress)
+
     def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
-        return simgcd_loss(head(batch.views) * TEMPERATURE, batch.labels, batch.progress, self.mean_entropy)
+        return simgcd_loss(head(batch.views) * TEMPERATURE, batch.labels, batch.schedule, self.mean_entropy)
 
 
-def simgcd_loss(cosines: Tensor, labels: Tensor, progress: float, mean_entropy: float = MEAN_ENTROPY) -> Tensor:
+def teacher_temperature(progress: float) -> float:
+    """At a share of the training."""
+    first, last = TEACHER_TEMPERATURES
+    return first + (last - first) * min(1.0, progress / WARM_UP)
+
+
+def simgcd_loss(
+    cosines: Tensor, labels: Tensor, teacher: Tensor | float, mean_entropy: float = MEAN_ENTROPY
+) -> Tensor:
     """SimGCD's loss of a classifier.
 
     Parameters
@@ -113,17 +130,11 @@ def simgcd_loss(cosines: Tensor, labels: Tensor, progress: float, mean_entropy: 
         Of both views to the prototypes.
     labels : Tensor of shape (samples,)
         Column of each sample's category, -1 where it has none.
-    progress : float
-        Share of the training that is done.
+    teacher : float
+        Temperature of the targets.
     mean_entropy : float
     """
-    first, last = TEACHER_TEMPERATURES
-    teacher = first + (last - first) * min(1.0, progress / WARM_UP)
     log_p = functional.log_softmax(cosines / TEMPERATURE, dim=-1)
     targets = functional.softmax(cosines.detach() / teacher, dim=-1).flip(0)  # each view's from the other
     unsupervised = -(targets * log_p).sum(-1).mean() - mean_entropy * mean_prediction_entropy(log_p)
-    labelled = labels >= 0
-    if not labelled.any():
-        return (1 - SUPERVISED) * unsupervised
-    supervised = functional.nll_loss(log_p[:, labelled].flatten(0, 1), labels[labelled].repeat(2))
-    return (1 - SUPERVISED) * unsupervised + SUPERVISED * supervised
+    return (1 - SUPERVISED) * unsupervised + SUPERVISED * labelled_cross_entropy(log_p, labels)

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
-from newkinds.methods.heads import Arrays, Batch, HeadMethod, Projection, random_prototypes, unit_rows
+from newkinds.methods.heads import Arrays, Batch, HeadMethod, Projection, indicator, random_prototypes, unit_rows
 from newkinds.methods.problem import Problem
 
 TEMPERATURE = 0.1
@@ -165,19 +165,23 @@ def uno_targets(cosines: Tensor, labels: Tensor) -> Tensor:
         -1 where there is none.
     """
     free = labels == UNLABELLED
-    targets = torch.zeros_like(cosines)
-    targets[:, ~free] = functional.one_hot(labels[~free], cosines.shape[-1]).to(cosines.dtype)
-    if free.any():
-        targets[:, free] = sinkhorn(cosines[:, free])
-    return targets
+    given = indicator(labels, cosines.shape[-1]).to(cosines.dtype)
+    return torch.where(free[:, None], sinkhorn(cosines, free), given)
 
 
-def sinkhorn(cosines: Tensor, epsilon: float = SINKHORN_EPSILON, iterations: int = SINKHORN_ITERATIONS) -> Tensor:
+def sinkhorn(
+    cosines: Tensor,
+    among: Tensor | None = None,
+    epsilon: float = SINKHORN_EPSILON,
+    iterations: int = SINKHORN_ITERATIONS,
+) -> Tensor:
     """Soft assignments of samples to categories of about equal size: each sample's add up to 1.
 
     Parameters
     ----------
     cosines : Tensor of shape (..., samples, categories)
+    among : Tensor of shape (samples,), optional
+        Which samples take part; the others get zeros.
     epsilon : float
         The smaller, the harder the assignments; exp(1 / epsilon) must be an ordinary number.
     iterations : int
@@ -189,7 +193,10 @@ def sinkhorn(cosines: Tensor, epsilon: float = SINKHORN_EPSILON, iterations: int
             [1., 0.]])
     """
     shares = (cosines / epsilon).exp_()
+    if among is not None:
+        shares *= among[:, None]
+    least = torch.finfo(shares.dtype).tiny  # 0 / least is 0
     for _ in range(iterations):
-        shares /= shares.sum(-2, keepdim=True)  # categories of equal size
-        shares /= shares.sum(-1, keepdim=True)  # samples of equal weight
+        shares /= shares.sum(-2, keepdim=True).clamp_min(least)  # categories of equal size
+        shares /= shares.sum(-1, keepdim=True).clamp_min(least)  # samples of equal weight
     return shares
