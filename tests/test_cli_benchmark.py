@@ -53,7 +53,7 @@ def test_repeated_it_says_nothing_is_left_to_compute(source: Path, tmp_path: Pat
         (("main",), "--features"),
         (("tables", "--features", "x"), "tables"),
         (("main", "--features", "nowhere"), "nowhere"),
-        (("main", "--features", "{source}", "--methods", "nothing"), "there is no method nothing"),
+        (("main", "--features", "{source}", "--methods", "nothing"), "there is no method 'nothing'"),
         (("main", "--features", "{source}", "--seeds", "0"), "--seeds"),
     ],
 )

@@ -1,11 +1,12 @@
 """Where and how things run: device, processes, and a way to follow long work.
 
-Randomness is always an argument: a `random_state` seeds local generators, global ones are never touched.
+Randomness is always an argument: a `random_state` seeds local generators. Where PyTorch draws from its global ones
+they are put back as they were (`seeded`).
 """
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -56,6 +57,32 @@ def resolve_device(device: str) -> "torch.device":
     return found
 
 
+def on_device(device: "torch.device") -> AbstractContextManager[object]:
+    """In this block a GPU is the current one, which kernels, streams and graphs take for granted."""
+    import torch
+
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def seeded(seed: int, device: "torch.device") -> Iterator[None]:
+    """PyTorch's own generators, on the CPU and the device, seeded for this block and put back after it."""
+    import torch
+
+    there: Any = {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)
+    with on_device(device):
+        before = torch.get_rng_state(), there and there.get_rng_state()
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach every device
+        if there:
+            there.manual_seed(seed)
+        try:
+            yield
+        finally:
+            torch.set_rng_state(before[0])
+            if there:
+                there.set_rng_state(before[1])
+
+
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Send the progress of everything run inside the `with` block to `listener`.
@@ -89,7 +116,7 @@ def processes(device: str) -> Iterator[str]:
 
     Gives the device that this process should use: with several GPUs in a machine each process has its own.
     """
-    count = int(os.environ.get("WORLD_SIZE", "1"))
+    count = n_started()
     if count == 1:
         yield device
         return
@@ -122,6 +149,11 @@ def processes(device: str) -> Iterator[str]:
         _joined = False
         distributed.destroy_process_group()
         del store  # whose connection must be gone before Python is
+
+
+def n_started() -> int:
+    """How many processes `torchrun` started, joined or not; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def n_cores() -> int:

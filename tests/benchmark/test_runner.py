@@ -4,7 +4,9 @@ import csv
 import json
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -113,12 +115,61 @@ def test_workers_find_what_one_process_finds(subject: Subject, tmp_path: Path) -
     assert len(said) == 7
 
 
+def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ablation needs PIM's lam, which is there: it must not wait for the k-means before it."""
+    pim, kmeans, ablation = Fit(subject, BY_KEY["pim-paper"]), Fit(subject, BY_KEY["kmeans"]), Ablation(subject)
+    run_jobs([pim], [0], tmp_path, "cpu")
+    submitted: list[int] = []
+
+    @contextmanager
+    def computers(*_: object) -> Iterator[Callable[..., Future[list[Result]]]]:
+        def submit(number: int, *task: object) -> Future[list[Result]]:
+            submitted.append(number)
+            return Future()
+
+        yield submit
+
+    def waits(*_: object, **options: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(runner, "_computers", computers)
+    monkeypatch.setattr(runner, "wait", waits)
+    with pytest.raises(InterruptedError):
+        run_jobs([pim, kmeans, ablation], [0], tmp_path, "cpu", workers=2)
+    assert submitted == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "message"),
+    [
+        (ValueError, InputError, "^small: kmeans, seed 7: too bad$"),
+        (OSError, OSError, "^too bad\nThis was small: kmeans, seed 7[.]$"),
+    ],
+)
+def test_an_error_says_what_was_computed(
+    error: type[Exception],
+    expected: type[Exception],
+    message: str,
+    subject: Subject,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def compute(*_: object) -> None:
+        raise error("too bad")
+
+    monkeypatch.setattr(Fit, "compute", compute)
+    with pytest.raises(expected, match=message):
+        run_jobs([Fit(subject, BY_KEY["kmeans"])], [7], tmp_path, "cpu")
+
+
 @pytest.mark.slow
 def test_what_fails_in_a_worker_ends_all_of_them(subject: Subject, tmp_path: Path) -> None:
     impossible = jobs.Method("kmeans", "k-means", KMeans(n_init=-1))
     forever = jobs.Method("pim", "PIM", PIM(lam=0.1, solver="adam", max_iter=10**9, consensus=1))
     began = time.monotonic()
-    with pytest.raises(ValueError, match="n_init"):
+    with pytest.raises(InputError, match=r"^small: kmeans, seed 0: .*n_init"):
         run_jobs([Fit(subject, forever), Fit(subject, impossible)], [0], tmp_path, "cpu", workers=2)
     assert time.monotonic() - began < 60
     assert not multiprocessing.active_children()
@@ -191,6 +242,8 @@ def test_the_record_says_how_it_came_about(everything: Path) -> None:
     assert all(result["seconds"] > 0 for result in record["results"])
     fits = [result for result in record["results"] if result["job"] == "small: kmeans"]
     assert [fit["seed"] for fit in fits] == [0, 1]
+    assert [fit["settings"]["fit"]["n_categories"] for fit in fits] == [6, 6]
+    assert all("settings" in result for result in record["results"])
 
 
 def test_tables_show_mean_and_deviation_over_seeds(everything: Path) -> None:
@@ -202,6 +255,19 @@ def test_tables_show_mean_and_deviation_over_seeds(everything: Path) -> None:
     for i, row in enumerate(rows):
         assert float(row["mean"]) == pytest.approx(np.mean([score[i] for score in scores]))
         assert float(row["std"]) == pytest.approx(np.std([score[i] for score in scores], ddof=1))
+
+
+def test_the_mean_over_sets_has_the_deviation_over_seeds(tmp_path: Path) -> None:
+    for seed, name in enumerate("ab"):
+        write_features(feature_set(seed=seed), tmp_path / f"{name}.npz")
+    run_benchmark("main", [tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path, n_seeds=3, methods=["kmeans"])
+    record = json.loads((tmp_path / "main.json").read_text("utf-8"))
+    scores = np.array([result["score"] for result in record["results"]]).reshape(2, 3, 3)  # set, seed, part
+    with (tmp_path / "main.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["group"] == "mean"]
+    for part, row in enumerate(rows):
+        assert float(row["mean"]) == pytest.approx(scores[..., part].mean())
+        assert float(row["std"]) == pytest.approx(scores[..., part].mean(0).std(ddof=1))
 
 
 def test_methods_without_the_true_number_get_the_estimated_one(everything: Path) -> None:
@@ -247,6 +313,9 @@ def test_estimates_stand_beside_the_truth(everything: Path) -> None:
         errors = [100 * abs(k - 6) / 6 for k in counts]
         assert float(rows[label, "small", "error %"]["mean"]) == pytest.approx(np.mean(errors))
         assert float(rows[label, "", "mean error %"]["mean"]) == pytest.approx(np.mean(errors))
+    inside = sum(result["interval"][0] <= 6 <= result["interval"][1] for result in found)
+    note = f"The true number is in {inside} of the 2 intervals (rehearsal, Newkinds)."
+    assert note in (everything / "estimate-k.md").read_text("utf-8")
     low, high = found[0]["interval"]
     assert rows["rehearsal, Newkinds", "small", "90 %"]["text"] == f"{low}–{high}"
     assert float(rows["true", "small", "K̂"]["mean"]) == 6
@@ -333,8 +402,9 @@ def test_the_papers_own_features_are_known_by_their_sizes() -> None:
 def test_a_folder_of_feature_sets_is_read_whole(tmp_path: Path) -> None:
     write_features(feature_set(), tmp_path / "b.npz")
     write_features(feature_set(seed=1), tmp_path / "a")
+    write_features(feature_set(seed=2), tmp_path / "c.parquet")
     (tmp_path / "notes.txt").write_text("not a feature set")
-    assert [subject.name for subject in read_subjects([tmp_path])] == ["a", "b"]
+    assert [subject.name for subject in read_subjects([tmp_path])] == ["a", "b", "c"]
     assert [subject.name for subject in read_subjects([tmp_path / "a"])] == ["a"]
 
 
@@ -352,7 +422,9 @@ def test_long_tailed_versions_only_of_balanced_sets_with_enough_samples() -> Non
     [
         ({"name": "tables"}, "there is no benchmark 'tables'; choose from datasets, main"),
         ({"n_seeds": 0}, "at least one seed"),
-        ({"methods": ["pimm"]}, "there is no method pimm; choose from kmeans"),
+        ({"methods": ["pimm"]}, "there is no method 'pimm'; choose from kmeans"),
+        ({"methods": ["kmeans", ""]}, "there is no method ''; choose"),
+        ({"workers": 0}, "at least one worker; got 0"),
         ({"imbalance": 0.5}, "imbalance must be more than 1"),
         ({"sources": []}, "give --features"),
     ],
@@ -363,6 +435,17 @@ def test_what_cannot_be_run_is_refused(
     given = {"name": "main", "sources": [source], "out": tmp_path / "out", **arguments}
     with pytest.raises(InputError, match=message):
         run_benchmark(**given)  # type: ignore[arg-type]  # of mixed types
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_processes_and_a_file_for_a_folder_are_refused(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match="is a file; the results need a folder"):
+        run_benchmark("main", [source], source)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(InputError, match="without torchrun"):
+        run_benchmark("main", [source], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -26,6 +26,7 @@ from newkinds.methods.problem import pose
 from newkinds.methods.rankstats import same_ranking
 from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads, sinkhorn, uno_targets
+from newkinds.runtime import listening
 
 HEADS: dict[str, HeadMethod] = {
     "simgcd": SimGCD(4, noise=0.2, random_state=0),
@@ -103,8 +104,42 @@ def test_a_stored_second_view_takes_the_place_of_noise() -> None:
     assert np.array_equal(alone, noisy.fit(X, y, second_view=X).weights_)
     assert not np.allclose(alone, noisy.fit(X, y).weights_)
     assert not np.allclose(alone, noisy.fit(X, y, second_view=other).weights_)
-    with pytest.raises(InputError, match="second_view has 5 samples, X has 80"):
-        noisy.fit(X, y, second_view=X[:5])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X[:5], r"second_view must be of X's shape, \(80, 12\); got \(5, 12\)"),
+        (lambda X: X[:, :5], r"shape, \(80, 12\); got \(80, 5\)"),
+        (lambda X: 3, r"shape, \(80, 12\); got \(\)"),
+        (lambda X: np.where(np.arange(80)[:, None] == 3, np.nan, X), "second_view: features must be finite; row 3"),
+    ],
+)
+def test_an_unfit_second_view_is_refused_before_anything_is_searched(change, message) -> None:  # type: ignore[no-untyped-def]
+    X, y, _ = clusters(20)
+    model = SimGCD("auto", random_state=0)
+    with (
+        pytest.raises(InputError, match=message),
+        listening(lambda stage, *_: pytest.fail(f"{stage} has begun")),
+    ):
+        model.fit(X, y, second_view=change(X))
+
+
+@pytest.mark.parametrize("name", [*HEADS, "rankstats"])
+def test_a_training_that_diverges_is_told(name: str) -> None:
+    X, y, _ = clusters(20)
+    model = RankStats(4) if name == "rankstats" else clone(HEADS[name])
+    with pytest.raises(
+        InputError, match=r"training diverged in epoch \d+ of 5: lower learning_rate, which is 1e\+30"
+    ):
+        model.set_params(learning_rate=1e30, max_iter=5, random_state=0).fit(X, y)
+
+
+def test_generators_of_pytorch_are_left_as_they_were() -> None:
+    X, y, _ = clusters(10)
+    before = torch.get_rng_state()
+    SimGCD(4, max_iter=2, device="cpu", random_state=0).fit(X, y)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_uno_predicts_through_its_projection_and_is_restored_with_it() -> None:
@@ -334,11 +369,14 @@ def test_orcas_margin_is_the_uncertainty_of_the_unlabelled_up_to_a_half() -> Non
 def test_recorded_steps_are_the_plain_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, _ = clusters(65)
     model = RankStats(4, random_state=0) if name == "rankstats" else clone(HEADS[name])
-    recorded = model.set_params(batch_size=32, max_iter=8).fit(X, y)  # batches of 32 and 33
+    model.set_params(batch_size=32, max_iter=8)  # batches of 32 and 33
+    other = X + 0.1 * np.random.default_rng(1).normal(size=X.shape)
+    recorded = [clone(model).fit(X, y, second_view=second) for second in (None, other)]
     monkeypatch.setattr(Recorded, "PLAIN", 10**9)
-    plain = clone(model).fit(X, y)
-    np.testing.assert_array_equal(recorded.weights_, plain.weights_)
-    np.testing.assert_array_equal(recorded.loss_curve_, plain.loss_curve_)
+    plain = [clone(model).fit(X, y, second_view=second) for second in (None, other)]
+    for one, another in zip(recorded, plain, strict=True):
+        np.testing.assert_array_equal(one.weights_, another.weights_)
+        np.testing.assert_array_equal(one.loss_curve_, another.loss_curve_)
 
 
 def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 from newkinds.benchmark.figures import check_matplotlib
 from newkinds.benchmark.jobs import methods_named
 from newkinds.benchmark.reports import REPORTS, Plan, write_report
-from newkinds.benchmark.runner import code_fingerprint, default_workers, run_jobs, versions
+from newkinds.benchmark.runner import code_fingerprint, default_workers, device_name, run_jobs, versions
 from newkinds.benchmark.subjects import read_subjects
 from newkinds.benchmark.tables import to_markdown
 from newkinds.data.writing import staged
 from newkinds.errors import InputError
-from newkinds.runtime import n_processes, resolve_device
+from newkinds.runtime import n_started
 
 ALL = "all"
 REPORT = "report.md"
@@ -51,7 +51,7 @@ def run_benchmark(
     n_seeds : int
         Seeds 0, 1, …; tables show mean and standard deviation.
     methods : sequence of str, optional
-        Rows of the tables of methods; all by default.
+        Rows of the tables of methods; by default all but `pim-release`, which is slow.
     imbalance : float
         Of the long-tailed versions of balanced sets in the figure of lambda; 0: none.
     device : str
@@ -75,8 +75,10 @@ def run_benchmark(
     workers = default_workers(device) if workers is None else workers
     if workers < 1:
         raise InputError(f"there must be at least one worker; got {workers}")
-    if n_processes() > 1:
+    if n_started() > 1:
         raise InputError("a benchmark runs in one process: start it without torchrun")
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file; the results need a folder")
     check_matplotlib()
     chosen = methods_named(methods)
     keys = {method.key for method in chosen}
@@ -99,7 +101,7 @@ def run_benchmark(
     record = {
         "benchmark": name,
         "seeds": list(range(n_seeds)),
-        "device": str(resolve_device(device)),
+        "device": device_name(device),
         "workers": workers,
         "imbalance": imbalance,
         "code": code_fingerprint(),
@@ -118,9 +120,9 @@ def run_benchmark(
         },
         "methods": {method.key: method.settings for method in chosen},
         "results": [
-            {"job": job.label, "seed": seed, **result}
+            {"job": job.label, "seed": seed, "settings": job.settings(results.given(job, i)), **result}
             for job, found in results.found.items()
-            for seed, result in zip(results.seeds, found, strict=True)
+            for i, (seed, result) in enumerate(zip(results.seeds, found, strict=True))
         ],
     }
     with staged(out / f"{name}.json") as stage:

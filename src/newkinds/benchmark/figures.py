@@ -117,6 +117,7 @@ def dot_chart(
     *,
     x_label: str,
     path: str | Path,
+    digits: int = 1,
 ) -> tuple[Path, Path]:
     """One dot a method and data set, with the standard deviation as a bar: a panel a data set, all on one scale.
 
@@ -130,6 +131,8 @@ def dot_chart(
         What is measured.
     path : path
         Of the files, with or without an ending.
+    digits : int
+        After the point of the figures beside the dots.
 
     Returns
     -------
@@ -147,7 +150,7 @@ def dot_chart(
         panels = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
         flat = list(panels.flat)
         for axes, (name, rows) in zip(flat, groups.items(), strict=False):
-            _dots(axes, name, rows, methods)
+            _dots(axes, name, rows, methods, digits)
         for axes in flat[len(groups) :]:
             axes.remove()
         for i, axes in enumerate(flat[: len(groups)]):
@@ -161,7 +164,13 @@ def dot_chart(
         return _write(figure, path, title)
 
 
-def _dots(axes: "Axes", name: str, rows: Mapping[str, tuple[float, float | None]], methods: Sequence[str]) -> None:
+def _dots(
+    axes: "Axes",
+    name: str,
+    rows: Mapping[str, tuple[float, float | None]],
+    methods: Sequence[str],
+    digits: int,
+) -> None:
     _head(axes, name, PANEL_WIDTH - 0.1, loc="left")
     axes.grid(axis="x", color=GRID, linewidth=0.5)
     axes.set_axisbelow(True)
@@ -183,7 +192,7 @@ def _dots(axes: "Axes", name: str, rows: Mapping[str, tuple[float, float | None]
             elinewidth=1.2,
         )
         # The figure itself in a column at the right edge, outside the axes.
-        number = f"{mean:.1f}" if std is None or math.isnan(std) else f"{mean:.1f} ± {std:.1f}"
+        number = f"{mean:.{digits}f}" if std is None or math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
         axes.annotate(
             number, (1.03, at), xycoords=("axes fraction", "data"), va="center", fontsize=6.5, color=FAINT
         )

@@ -53,14 +53,16 @@ class Method:
 
     @property
     def settings(self) -> dict[str, Any]:
-        parameters = self.estimator.get_params()
+        """Of the estimator, but for those that a job gives it."""
+        parameters, own = self.estimator.get_params(), ("n_categories", "device", "random_state")
         return {
             "method": type(self.estimator).__name__,
-            **{name: value for name, value in parameters.items() if name not in ("device", "random_state")},
+            **{name: value for name, value in parameters.items() if name not in own},
         }
 
 
 HEAD = ", head on frozen features"
+"""How the names of the methods end that were published with an encoder trained along."""
 METHODS: tuple[Method, ...] = (
     Method("kmeans", "k-means", KMeans(), "k-means"),
     Method("rankstats", f"RankStats+{HEAD}", RankStats(), "RankStats+"),
@@ -82,7 +84,7 @@ def methods_named(keys: Sequence[str] | None) -> list[Method]:
     if keys is None:
         return [method for method in METHODS if method.usual]
     if unknown := [key for key in keys if key not in BY_KEY]:
-        raise InputError(f"there is no method {', '.join(unknown)}; choose from {', '.join(BY_KEY)}")
+        raise InputError(f"there is no method {', '.join(map(repr, unknown))}; choose from {', '.join(BY_KEY)}")
     return [method for method in METHODS if method.key in keys]
 
 

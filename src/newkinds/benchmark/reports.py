@@ -12,6 +12,7 @@ from newkinds.benchmark import published
 from newkinds.benchmark.figures import LambdaPanel, dot_chart, lambda_figure
 from newkinds.benchmark.jobs import (
     BY_KEY,
+    HEAD,
     SHOWN_LAMS,
     STARTS,
     Ablation,
@@ -105,15 +106,21 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     columns = [Column(subject.name, part) for subject in plan.subjects for part in parts]
     columns.append(Column("", "mean error %"))
     columns += [Column(_paper(data), part) for data in _published(plan) for part in ("K̂", "error %")]
-    rows = []
+    rows, held = [], []
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
     for rule, (label, paper) in COUNTS.items():
+        inside: list[bool] = []
         cells: list[Cell] = []
         errors_of_sets = []
         for subject in plan.subjects:
             found = results.of(Count(subject, rule))
             errors = [100 * abs(result["k"] / subject.n_categories - 1) for result in found]
             interval, error = found[0]["interval"], _value(errors)
+            inside += [
+                result["interval"][0] <= subject.n_categories <= result["interval"][1]
+                for result in found
+                if result["interval"] is not None
+            ]
             cells += [
                 _value([result["k"] for result in found], digits=0),
                 None if interval is None else f"{interval[0]}–{interval[1]}",
@@ -129,12 +136,15 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
                 printed = published.ESTIMATED_K[paper][data], published.K_ERROR_PRINTED[paper][data]
                 cells += [Value(figure, digits=0) for figure in printed]
         rows.append(Row(label, cells))
+        if inside:
+            held.append(f"The true number is in {sum(inside)} of the {len(inside)} intervals ({label}).")
     truth: list[Cell] = []
     for subject in plan.subjects:
         truth += [Value(subject.n_categories, digits=0), None, None]
     rows.append(Row("true", [*truth, *[None] * (len(columns) - len(truth))]))
     notes = [
         "Error: |K̂ / K − 1|. 90 %: the interval that the estimator gives, of the first seed.",
+        *held,
         *_paper_notes(plan, []),
         *([published.K_ERROR_NOTE] if _published(plan) else []),
     ]
@@ -222,9 +232,9 @@ def _datasets(plan: Plan, results: Results, folder: Path) -> Table:
                 ("unlabelled", len(subject.collection) - subject.collection.n_labelled),
             )
         }
-        for subject in plan.subjects
+        for subject in [*plan.subjects, *plan.tails]
     }
-    dot_chart("Samples", chart, x_label="samples", path=folder / table.name)
+    dot_chart("Samples", chart, x_label="samples", digits=0, path=folder / table.name)
     return table
 
 
@@ -354,14 +364,12 @@ def _scored(
         cells: list[Cell] = []
         for subject in plan.subjects:
             values = [_value([score[part] for score in scores[subject]]) for part in range(3)]
-            chart.setdefault(subject.name, {})[label.removesuffix(", head on frozen features")] = (
-                values[0].mean,
-                values[0].std,
-            )
+            short = label.removesuffix(HEAD) + " †" if label.endswith(HEAD) else label
+            chart.setdefault(subject.name, {})[short] = (values[0].mean, values[0].std)
             cells += values
         if len(plan.subjects) > 1:
-            means = np.mean([np.mean(scores[subject], axis=0) for subject in plan.subjects], axis=0)
-            cells += [Value(float(mean)) for mean in means]
+            of_seeds = np.mean([scores[subject] for subject in plan.subjects], axis=0)
+            cells += [_value(of_seeds[:, part].tolist()) for part in range(3)]
         for data in _published(plan):
             figures = paper.get(str(published_label), {}).get(data)
             stds = deviations.get(str(published_label), {}).get(data, (None,) * 3)
@@ -376,7 +384,9 @@ def _scored(
         [*notes, *_paper_notes(plan, list(cited))],
         LARGEST,
     )
-    dot_chart(title, chart, x_label="All accuracy, %", path=folder / name)
+    has_heads = any(label.endswith(HEAD) for label, _, _ in rows)
+    x_label = "All accuracy, %" + f"; † {HEAD.removeprefix(', ')}" * has_heads
+    dot_chart(title, chart, x_label=x_label, path=folder / name)
     return table
 
 

@@ -1,7 +1,8 @@
 """Runs jobs, keeps every finished result, and goes on from what is there when it is started again.
 
 A result is kept under a name made of all that it depends on (the samples, the settings, the seed, the device, the
-code of the methods, PyTorch's version), so it is taken again only where it would come out the same.
+code that computes it, the libraries' versions), so it is taken again only where it would come out the same. (With
+another number of threads it may be rounded otherwise.)
 """
 
 import functools
@@ -18,17 +19,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy
 import sklearn
 import torch
 
 from newkinds import __version__
 from newkinds.benchmark.jobs import Job, Result
 from newkinds.data.writing import staged
+from newkinds.errors import InputError
 from newkinds.runtime import listening, report_progress, resolve_device
 from newkinds.workers import worker_processes
 
 CELLS = "cells"
-CODE = ("engine", "methods", "objective.py", "metrics.py", "labels.py")
+CODE = (
+    "engine",
+    "methods",
+    "objective.py",
+    "metrics.py",
+    "labels.py",
+    "benchmark/jobs.py",
+    "benchmark/subjects.py",
+)
 """Of the package, what a result depends on beside the settings that its job names."""
 MOST_WORKERS = 8
 """Unless asked for: each has the features in its own memory."""
@@ -45,6 +56,10 @@ class Results:
 
     def of(self, job: Job) -> list[Result]:
         return self.found[job]
+
+    def given(self, job: Job, i: int) -> list[Result]:
+        """What a job needs of others for the i-th seed."""
+        return [self.of(need)[i] for need in job.needs]
 
 
 def run_jobs(
@@ -68,13 +83,19 @@ def run_jobs(
     workers : int
         Processes that compute at the same time, with an equal share of the threads; 1: this one computes.
     """
-    store = _Store(folder / CELLS, str(resolve_device(device)))
+    store = _Store(folder / CELLS, device_name(device))
     return _Running(list(_in_order(jobs)), seeds, store, say).run(device, workers)
 
 
 def default_workers(device: str) -> int:
     """On a CPU one for each thread: small products gain more from a core each than from several cores."""
     return min(MOST_WORKERS, torch.get_num_threads()) if resolve_device(device).type == "cpu" else 1
+
+
+def device_name(device: str) -> str:
+    """With the model of a GPU."""
+    found = resolve_device(device)
+    return f"{found}, {torch.cuda.get_device_name(found)}" if found.type == "cuda" else str(found)
 
 
 class _Running:
@@ -95,27 +116,41 @@ class _Running:
         self._report()
         with _computers(self.jobs, workers) as submit:
             while self.waiting or self.ready or self.computing:
-                for job in [
-                    each for each in self.waiting if all(need in self.results.found for need in each.needs)
-                ]:
-                    self._look_up(job)
+                while free := [each for each in self.waiting if self._has_what_it_needs(each)]:
+                    for job in free:
+                        self._look_up(job)
                 while self.ready and len(self.computing) < workers:
                     job, some = self.ready.popleft()
-                    given = [self._given(job, i) for i in some]
+                    given = [self.results.given(job, i) for i in some]
                     number, seeds = self.jobs.index(job), [self.seeds[i] for i in some]
                     self.computing[submit(number, seeds, given, device)] = job, some
                 done = wait(self.computing, return_when=FIRST_COMPLETED).done
                 for future in sorted(done, key=lambda each: each.exception() is not None):  # an error comes last
-                    self._keep(*self.computing.pop(future), future.result())
+                    job, some = self.computing.pop(future)
+                    with self._naming(job, some):
+                        computed = future.result()
+                    self._keep(job, some, computed)
         self._report()
         self.results.found = {job: self.results.of(job) for job in self.jobs}  # in their order
         return self.results
 
-    def _given(self, job: Job, i: int) -> list[Result]:
-        return [self.results.of(need)[i] for need in job.needs]
+    def _has_what_it_needs(self, job: Job) -> bool:
+        return all(need in self.results.found for need in job.needs)
+
+    @contextmanager
+    def _naming(self, job: Job, some: Sequence[int]) -> Iterator[None]:
+        """An error in this block says what was being computed."""
+        name = f"{job.label}, seed {', '.join(str(self.seeds[i]) for i in some)}"
+        try:
+            yield
+        except ValueError as error:
+            raise InputError(f"{name}: {error}") from error
+        except Exception as error:
+            error.add_note(f"This was {name}.")
+            raise
 
     def _key(self, job: Job, i: int) -> str:
-        return self.store.key(job, self.seeds[i], self._given(job, i))
+        return self.store.key(job, self.seeds[i], self.results.given(job, i))
 
     def _look_up(self, job: Job) -> None:
         """What there is of a job already; the rest can be computed."""
@@ -129,7 +164,7 @@ class _Running:
     def _keep(self, job: Job, some: Sequence[int], computed: Sequence[Result]) -> None:
         for i, result in zip(some, computed, strict=True):
             key = self._key(job, i)
-            self.store.write(key, job, self.seeds[i], self._given(job, i), result)
+            self.store.write(key, job, self.seeds[i], self.results.given(job, i), result)
             self.cells[job][i] = self.store.read(key)
         self._finish(job)
         done, total = self._report()
@@ -162,8 +197,11 @@ def _computers(jobs: Sequence[Job], workers: int) -> Iterator[Submit]:
 
     def compute_here(number: int, *task: Any) -> Future[list[Result]]:
         future: Future[list[Result]] = Future()
-        with listening(lambda *_: None):  # what a fit reports is too fine here
-            future.set_result(jobs[number].compute(*task))
+        try:
+            with listening(lambda *_: None):  # what a fit reports is too fine here
+                future.set_result(jobs[number].compute(*task))
+        except Exception as error:
+            future.set_exception(error)
         return future
 
     yield compute_here
@@ -200,6 +238,7 @@ def versions() -> Mapping[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
+        "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
     }
 
@@ -246,5 +285,5 @@ class _Store:
             "settings": job.settings(given),
             "device": self._device,
             "code": code_fingerprint(),
-            "torch": torch.__version__,
+            "versions": {name: each for name, each in versions().items() if name not in ("newkinds", "python")},
         }

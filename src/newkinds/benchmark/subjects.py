@@ -22,6 +22,8 @@ PAPER_WIDTH = 768
 """Features of the paper's encoder."""
 BALANCED = 5.0
 """Largest class over the smallest, up to which a set counts as balanced."""
+WITH_TRUTH = (".npz", ".parquet")
+"""Files of features that hold the truth as well."""
 MEAN = "mean"
 TAIL_SIZE = 50
 """Samples that the largest class needs for a long tail to be worth making."""
@@ -121,7 +123,9 @@ def _feature_sets(sources: Sequence[Path]) -> Iterable[Path]:
             yield source
             continue
         inside = sorted(
-            path for path in source.iterdir() if path.suffix == ".npz" or (path / RELEASED_FILES[0]).exists()
+            path
+            for path in source.iterdir()
+            if path.suffix.lower() in WITH_TRUTH or (path / RELEASED_FILES[0]).exists()
         )
         if not inside:
             raise InputError(f"{source} is no feature set, and holds none")

@@ -39,7 +39,7 @@ from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
 from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
 from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads
-from newkinds.runtime import n_processes, rank, report_progress, total
+from newkinds.runtime import n_processes, rank, report_progress, seeded, total
 
 STATE_FILE = "state.json"
 Classifier = Literal["simgcd", "uno"]
@@ -320,8 +320,7 @@ class _Training:
     @contextmanager
     def _randomness(self, number: int) -> Iterator[None]:
         """PyTorch's own generators, which dropout and initialisation draw from, seeded here and put back after."""
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            torch.manual_seed(int(np.random.default_rng((self.settings.seed, number)).integers(2**31)))
+        with seeded(int(np.random.default_rng((self.settings.seed, number)).integers(2**31)), self.device):
             yield
 
     def description(self) -> dict[str, Any]:

@@ -212,7 +212,7 @@ class FusedAdam:
             part.copy_(old)
         self.evaluate.load(self.point)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(self.graph, stream=side):  # the default one may be of another GPU
             for epoch in range(RECORDED):
                 self.values[epoch] = self._epoch()
 

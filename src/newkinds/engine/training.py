@@ -5,7 +5,6 @@ Each run has its own start, objective (so its own lam), temperature, geometry, l
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -21,7 +20,7 @@ from newkinds.engine.samples import Samples
 from newkinds.engine.solvers import HISTORY, LBFGS, Adam, Solver
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.runtime import report_progress
+from newkinds.runtime import on_device, report_progress
 
 SolverName = Literal["lbfgs", "adam"]
 SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
@@ -107,7 +106,7 @@ def optimise(
     each = VECTORS[solver] * categories * samples.width * 4
     at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // each))
     parts = []
-    with torch.cuda.device(samples.device) if samples.device.type == "cuda" else nullcontext():
+    with on_device(samples.device):
         moment = second_moment(samples) if solver == "lbfgs" else None
         for first in range(0, len(runs), at_once):
             part = runs[first : first + at_once]

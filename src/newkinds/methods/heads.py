@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 import torch
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn import functional
@@ -24,9 +25,9 @@ from newkinds.engine import Partitioner, Samples, normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.problem import Problem
+from newkinds.methods.problem import FLOATS, Problem, as_array
 from newkinds.objective import log_marginal
-from newkinds.runtime import report_progress
+from newkinds.runtime import report_progress, resolve_device, seeded
 
 MOMENTUM = 0.9
 LAST_LEARNING_RATE = 1e-3
@@ -156,13 +157,12 @@ class HeadMethod(CategoryDiscoverer):
         second_view : array-like of shape (samples, features), optional
             Features of a second augmentation of each sample, in place of noise.
         """
-        if second_view is not None and np.shape(second_view)[:1] != np.shape(X)[:1]:
-            raise InputError(f"second_view has {len(second_view)} samples, X has {len(X)}")
-        self._second_view_given = second_view
+        self._validate_params()
+        self._second_view = self._check_second_view(second_view, X)
         try:
             return super().fit(X, y)
         finally:
-            del self._second_view_given
+            del self._second_view
 
     @abstractmethod
     def _head(self, problem: Problem, n_categories: int) -> nn.Module:
@@ -192,11 +192,9 @@ class HeadMethod(CategoryDiscoverer):
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         seed = problem.rng.randint(2**31 - 1)
-        second = self._check_second_view(problem)
-        with torch.random.fork_rng(range(torch.cuda.device_count())):  # manual_seed reaches all of them
-            torch.manual_seed(seed)
+        with seeded(seed, problem.samples.device):
             head = self._head(problem, n_categories).to(problem.samples.device)
-            curve = self._train(head, problem, second, self._step_size(n_categories), np.random.default_rng(seed))
+            curve = self._train(head, problem, self._step_size(n_categories), np.random.default_rng(seed))
         partitioner, projection = self._trained(head)
         return Outcome(
             partitioner=partitioner,
@@ -206,22 +204,26 @@ class HeadMethod(CategoryDiscoverer):
             facts={"loss_curve": np.array(curve), "projection": projection},
         )
 
-    def _check_second_view(self, problem: Problem) -> Samples | None:
-        given = self._second_view_given
+    def _check_second_view(self, given: Any, X: Any) -> Samples | None:
         if given is None:
             return None
-        return Samples(self._check_features(given, reset=False), problem.samples.device)
+        if np.shape(given) != np.shape(X):
+            raise InputError(f"second_view must be of X's shape, {np.shape(X)}; got {np.shape(given)}")
+        features = check_array(as_array(given), dtype=FLOATS, ensure_all_finite=False, input_name="second_view")
+        try:
+            return Samples(features, resolve_device(self.device))
+        except InputError as error:
+            raise InputError(f"second_view: {error}") from error
 
     def _train(
         self,
         head: nn.Module,
         problem: Problem,
-        second: Samples | None,
         step_size: float,
         generator: np.random.Generator,
     ) -> list[float]:
         """Mean loss of each epoch."""
-        device = problem.samples.device
+        device, second = problem.samples.device, self._second_view
         columns = torch.from_numpy(problem.columns).to(device)
         rate, schedule, lost = torch.zeros(3, device=device).unbind()  # filled anew in each epoch
         optimiser = torch.optim.SGD(
@@ -254,6 +256,11 @@ class HeadMethod(CategoryDiscoverer):
                 stored = [] if second is None else [second.take(rows)]
                 steps(problem.samples.take(rows), labels, *stored)
             curve.append(float(lost) / len(batches))
+            if not (math.isfinite(curve[-1]) and all(torch.isfinite(each).all() for each in head.parameters())):
+                raise InputError(
+                    f"{type(self).__name__}'s training diverged in epoch {epoch + 1} of {self.max_iter}: lower "
+                    f"learning_rate, which is {self.learning_rate:g}"
+                )
             report_progress(f"training {type(self).__name__}", epoch + 1, self.max_iter)
         head.eval()
         return curve
@@ -315,7 +322,8 @@ class Recorded:
         if len(given[0]) not in self._recorded:
             own = tuple(each.clone() for each in given)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # of this GPU; the default one need not be
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # others may go on
                 self._function(*own)
             self._recorded[len(given[0])] = graph, own
         graph, own = self._recorded[len(given[0])]
