@@ -218,6 +218,16 @@ def test_rehearsal_and_consensus_under_torchrun_are_those_of_one_process(source:
     assert len(ours["curves"]["rehearsal"]) > 1
 
 
+@pytest.mark.slow
+def test_a_head_trained_under_torchrun_is_that_of_one_process(source: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    command = ("-m", "newkinds", "discover", source, "--method", "uno", "--n-categories", 8, "--max-iter", 3)
+    command = (*command, "--quiet", "--device", "cpu", "--out")
+    for done in (python(*command, one), torchrun(*command, two, n=2)):
+        assert done.returncode == 0, done.stderr
+    assert_the_same_model(one, two)
+
+
 def test_bad_input_under_torchrun_is_said_and_leaves_nothing(source: Path, tmp_path: Path) -> None:
     features, labels = made_features()
     features[N - 2] = np.nan
