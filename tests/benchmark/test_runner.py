@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 from newkinds import PIM, FeatureSet, InputError, KMeans, write_features
 from newkinds.benchmark import NAMES, jobs, run_benchmark, runner
-from newkinds.benchmark.jobs import BY_KEY, SHOWN_LAMS, Ablation, Fit, Lambdas, Result, Starts, methods_named
+from newkinds.benchmark.jobs import BY_KEY, SHOWN_LAMS, Ablation, Fit, Job, Lambdas, Result, Starts, methods_named
 from newkinds.benchmark.published import DATASETS
 from newkinds.benchmark.reports import REPORTS
 from newkinds.benchmark.runner import run_jobs
@@ -31,6 +32,32 @@ def feature_set(n_classes: int = 6, n: int = 60, width: int = 10, seed: int = 0)
     features = generator.normal(size=(n_classes, width))[truth] + 0.9 * generator.normal(size=(len(truth), width))
     labels = np.where((truth < n_classes // 2) & (np.arange(len(truth)) % 2 == 0), truth, -1)
     return FeatureSet(features.astype(np.float32), labels, truth)
+
+
+@dataclass(frozen=True)
+class Jammed(Job):
+    """A job that nobody foresaw to fail."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.subject.name}: jammed"
+
+    def settings(self, given: Sequence[Result]) -> dict[str, str]:
+        return {}
+
+    def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        raise OSError("too bad")
+
+
+@dataclass(frozen=True)
+class Needing(Jammed):
+    """A job that needs another."""
+
+    other: Job
+
+    @property
+    def needs(self) -> tuple[Job, ...]:
+        return (self.other,)
 
 
 @pytest.fixture(scope="module")
@@ -141,36 +168,32 @@ def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
     assert submitted == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("error", "expected", "message"),
-    [
-        (ValueError, InputError, "^small: kmeans, seed 7: too bad$"),
-        (OSError, OSError, "^too bad\nThis was small: kmeans, seed 7[.]$"),
-    ],
-)
-def test_an_error_says_what_was_computed(
-    error: type[Exception],
-    expected: type[Exception],
-    message: str,
-    subject: Subject,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def compute(*_: object) -> None:
-        raise error("too bad")
+def test_what_cannot_be_computed_is_told_and_the_rest_goes_on(subject: Subject, tmp_path: Path) -> None:
+    """PIM fails, and what needs it cannot be computed either; k-means, which comes after, is."""
+    impossible = Fit(subject, jobs.Method("pim-paper", "PIM", PIM(lam=-1.0)))
+    every = [impossible, Needing(subject, impossible), Fit(subject, BY_KEY["kmeans"])]
+    said: list[str] = []
+    message = (
+        r"^these could not be computed; .*\nsmall: pim-paper, seed 7: .*lam.*\nsmall: pim-paper, seed 8: .*lam"
+    )
+    with pytest.raises(InputError, match=message):
+        run_jobs(every, [7, 8], tmp_path, "cpu", said.append)
+    assert [line.startswith("failed: small: pim-paper") for line in said] == [True, True, False, False]
+    run_jobs(every[2:], [7, 8], tmp_path, "cpu", said.append)
+    assert len(said) == 4
 
-    monkeypatch.setattr(Fit, "compute", compute)
-    with pytest.raises(expected, match=message):
-        run_jobs([Fit(subject, BY_KEY["kmeans"])], [7], tmp_path, "cpu")
+
+def test_an_unforeseen_error_says_what_was_computed(subject: Subject, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"^too bad\nThis was small: jammed, seed 7\.$"):
+        run_jobs([Jammed(subject)], [7], tmp_path, "cpu")
 
 
 @pytest.mark.slow
-def test_what_fails_in_a_worker_ends_all_of_them(subject: Subject, tmp_path: Path) -> None:
-    impossible = jobs.Method("kmeans", "k-means", KMeans(n_init=-1))
+def test_an_unforeseen_error_in_a_worker_ends_all_of_them(subject: Subject, tmp_path: Path) -> None:
     forever = jobs.Method("pim", "PIM", PIM(lam=0.1, solver="adam", max_iter=10**9, consensus=1))
     began = time.monotonic()
-    with pytest.raises(InputError, match=r"^small: kmeans, seed 0: .*n_init"):
-        run_jobs([Fit(subject, forever), Fit(subject, impossible)], [0], tmp_path, "cpu", workers=2)
+    with pytest.raises(OSError, match="too bad"):
+        run_jobs([Fit(subject, forever), Jammed(subject)], [0], tmp_path, "cpu", workers=2)
     assert time.monotonic() - began < 60
     assert not multiprocessing.active_children()
 

@@ -38,7 +38,8 @@ def run_benchmark(
 ) -> Path:
     """Make one of the paper's tables or figures, or all of them, on feature sets of your own.
 
-    Results are kept in `out` as they come in: what was interrupted goes on where it was.
+    Results are kept in `out` as they come in: what was interrupted goes on where it was. If some fail, the error
+    that says so comes when all others are there.
 
     Parameters
     ----------

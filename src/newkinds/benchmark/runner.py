@@ -110,12 +110,13 @@ class _Running:
         self.computing: dict[Future[list[Result]], tuple[Job, list[int]]] = {}
         self.cells: dict[Job, list[Result | None]] = {}
         self.results = Results(seeds)
+        self.failures: list[str] = []
         self.began = time.perf_counter()
 
     def run(self, device: str, workers: int) -> Results:
         self._report()
         with _computers(self.jobs, workers) as submit:
-            while self.waiting or self.ready or self.computing:
+            while True:
                 while free := [each for each in self.waiting if self._has_what_it_needs(each)]:
                     for job in free:
                         self._look_up(job)
@@ -124,27 +125,32 @@ class _Running:
                     given = [self.results.given(job, i) for i in some]
                     number, seeds = self.jobs.index(job), [self.seeds[i] for i in some]
                     self.computing[submit(number, seeds, given, device)] = job, some
+                if not self.computing:
+                    break
                 done = wait(self.computing, return_when=FIRST_COMPLETED).done
                 for future in sorted(done, key=lambda each: each.exception() is not None):  # an error comes last
                     job, some = self.computing.pop(future)
-                    with self._naming(job, some):
-                        computed = future.result()
-                    self._keep(job, some, computed)
+                    if (computed := self._computed(job, some, future)) is not None:
+                        self._keep(job, some, computed)
         self._report()
+        if self.failures:
+            told = "these could not be computed; the others are kept, and the same command goes on from there:"
+            raise InputError("\n".join([told, *self.failures]))
         self.results.found = {job: self.results.of(job) for job in self.jobs}  # in their order
         return self.results
 
     def _has_what_it_needs(self, job: Job) -> bool:
         return all(need in self.results.found for need in job.needs)
 
-    @contextmanager
-    def _naming(self, job: Job, some: Sequence[int]) -> Iterator[None]:
-        """An error in this block says what was being computed."""
+    def _computed(self, job: Job, some: Sequence[int], future: Future[list[Result]]) -> list[Result] | None:
+        """What came of a job; None if it cannot be computed, which the others need not suffer from."""
         name = f"{job.label}, seed {', '.join(str(self.seeds[i]) for i in some)}"
         try:
-            yield
+            return future.result()
         except ValueError as error:
-            raise InputError(f"{name}: {error}") from error
+            self.failures.append(f"{name}: {error}")
+            self.say(f"failed: {self.failures[-1]}")
+            return None
         except Exception as error:
             error.add_note(f"This was {name}.")
             raise
