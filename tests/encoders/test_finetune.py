@@ -57,7 +57,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     found = loading.load_encoder
 
     def load(name: str | None, *args: object, **kwargs: object) -> object:
-        return tiny_encoder() if name == "tiny" else found(name, *args, **kwargs)  # type: ignore[arg-type]
+        return tiny_encoder() if name == "tiny" else found(name, *args, **kwargs)  # type: ignore[arg-type]  # as given
 
     monkeypatch.setattr(loading, "load_encoder", load)
     monkeypatch.setattr(room, "load_encoder", load)
@@ -111,7 +111,7 @@ def test_samples_of_a_category_come_closer(tiny: None, photos: RawCollection, tm
     def within_less_between(encoder: ModuleEncoder) -> float:
         features = encode(photos, encoder).features
         unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-        cosines, same = unit @ unit.T, photos.truth[:, None] == photos.truth  # type: ignore[index]
+        cosines, same = unit @ unit.T, photos.truth[:, None] == photos.truth  # type: ignore[index]  # not None
         return float(cosines[same].mean() - cosines[~same].mean())
 
     assert within_less_between(load_encoder_from(tmp_path / "own")) > within_less_between(tiny_encoder())
@@ -144,7 +144,7 @@ def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(
         if len(epochs) == 2:
             raise KeyboardInterrupt
         epochs.append(self.epoch)
-        real(self, views)  # type: ignore[arg-type]
+        real(self, views)  # type: ignore[arg-type]  # as given
 
     monkeypatch.setattr(room._Training, "run_epoch", run_epoch)
     with pytest.raises(KeyboardInterrupt):

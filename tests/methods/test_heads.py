@@ -1,6 +1,7 @@
 """RankStats+, UNO+, ORCA and SimGCD: their losses against direct formulas, and what they find."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -115,7 +116,9 @@ def test_a_stored_second_view_takes_the_place_of_noise() -> None:
         (lambda X: np.where(np.arange(80)[:, None] == 3, np.nan, X), "second_view: features must be finite; row 3"),
     ],
 )
-def test_an_unfit_second_view_is_refused_before_anything_is_searched(change, message) -> None:  # type: ignore[no-untyped-def]
+def test_an_unfit_second_view_is_refused_before_anything_is_searched(
+    change: Callable[[np.ndarray], object], message: str
+) -> None:
     X, y, _ = clusters(20)
     model = SimGCD("auto", random_state=0)
     with (

@@ -322,8 +322,9 @@ class Recorded:
         if len(given[0]) not in self._recorded:
             own = tuple(each.clone() for each in given)
             graph = torch.cuda.CUDAGraph()
-            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # of this GPU; the default one need not be
-            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):  # others may go on
+            # A stream of the current GPU, which the default one need not be; other threads may go on meanwhile.
+            stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # it has no types
+            with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
                 self._function(*own)
             self._recorded[len(given[0])] = graph, own
         graph, own = self._recorded[len(given[0])]
