@@ -25,6 +25,7 @@ SOURCE = ROOT / "src" / "newkinds"
 LEVELS = {
     "errors": 0,
     "labels": 0,
+    "names": 0,
     "objective": 0,
     "metrics": 0,
     "runtime": 0,

@@ -1,0 +1,65 @@
+"""Every list of names and of file endings, once.
+
+No PyTorch, no NumPy: the command line offers these names before anything heavy is imported. Where a name stands for
+code, one table elsewhere maps it to that code, and its type makes sure that nothing else is in the table:
+
+==================== ==================================================
+here                 the table
+==================== ==================================================
+`LamRule`            `newkinds.selection.rules.LAM_RULES`
+`CountRule`          `newkinds.selection.n_categories.COUNT_RULES`
+`RecipeName`         `newkinds.selection.recipes.RECIPES`
+`TABLE_ENDINGS`      `newkinds.data.tables.READERS`
+`FEATURE_ENDINGS`    `newkinds.data.reading.READERS`
+`PredictionFormat`   `newkinds.predictions.WRITERS`
+`BenchmarkName`      `newkinds.benchmark.reports.REPORTS`
+==================== ==================================================
+
+The methods are listed where the package lists all that is public: in `newkinds/__init__.pyi`.
+"""
+
+from typing import Literal, get_args
+
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
+SolverName = Literal["lbfgs", "adam"]
+Seeding = Literal["greedy", "d2", "random"]
+Inertia = Literal["squared", "nearest"]
+Geometry = Literal["linear", "euclidean"]
+Init = Literal["sskm", "sskm++", "ssrandom"]
+RecipeName = Literal["newkinds", "paper", "release"]
+LamRule = Literal["rehearsal", "labelled", "cautious"]
+CountRule = Literal["rehearsal", "max-acc-kmeans", "max-acc-pim", "silhouette"]
+Classifier = Literal["simgcd", "uno"]
+"""Methods whose classification loss can train an encoder."""
+Kind = Literal["images", "texts"]
+"""What an encoder takes."""
+PredictionFormat = Literal["csv", "jsonl", "parquet"]
+BenchmarkName = Literal["datasets", "main", "estimate-k", "estimated-k", "ablation", "init", "lambda", "all"]
+
+SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
+SEEDINGS: tuple[Seeding, ...] = get_args(Seeding)
+INITS: tuple[Init, ...] = get_args(Init)
+LAM_RULES: tuple[LamRule, ...] = get_args(LamRule)
+COUNT_RULES: tuple[CountRule, ...] = get_args(CountRule)
+PREDICTION_FORMATS: tuple[PredictionFormat, ...] = get_args(PredictionFormat)
+
+AUTO = "auto"
+"""The recipe's own choice, wherever a rule can be named."""
+
+TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".txt")
+FEATURE_ENDINGS = (".npz", ".npy", ".parquet")
+LABEL_ENDINGS = (".npy", *TABLE_ENDINGS)
+RELEASED_FILES = ("all_feats.npy", "targets.npy", "mask_lab.npy", "mask_cls.npy")
+"""A folder in the layout of the authors' release."""
+
+
+def listed(names: tuple[str, ...], last: str = "or") -> str:
+    """Names as a sentence has them.
+
+    Examples
+    --------
+    >>> listed((".csv", ".tsv", ".txt"))
+    '.csv, .tsv or .txt'
+    """
+    *first, final = names
+    return f"{', '.join(first)} {last} {final}" if first else final
