@@ -24,15 +24,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from newkinds import PIM
 from newkinds.data import FeatureSet, read_features
 from newkinds.engine import Run, Samples, SolverName, kmeans, optimise, seed_centroids
 from newkinds.engine.partitioner import FloatArray
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.infomax import PIM, START_ITERATIONS
-from newkinds.methods.problem import pose
-from newkinds.methods.recipes import PAPER_GRID
 from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION, SELECTION
+from newkinds.selection.problem import make_problem
+from newkinds.selection.recipes import PAPER_GRID
+from newkinds.selection.training import START_ITERATIONS
 
 EPOCHS, TEMPERATURE = 1000, 25.0
 SHAPES = {  # samples, categories, seconds of 20,000 epochs of the published loop on an H200, measured earlier
@@ -147,7 +148,7 @@ def compare_fits(name: str, collection: FeatureSet, arguments: argparse.Namespac
     seconds: dict[str, list[float]] = {}
     scores: dict[str, list[float]] = {}
     for seed in range(arguments.seeds):
-        problem = pose(collection.features, collection.labels, device=device, random_state=seed)
+        problem = make_problem(collection.features, collection.labels, device=device, random_state=seed)
         began = time.perf_counter()
         centroids = kmeans(
             problem.samples, n_categories, labels=problem.columns, seeding="d2", max_iter=START_ITERATIONS,

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from newkinds import PIM
 from newkinds.data import read_features
 from newkinds.labels import UNLABELLED
-from newkinds.methods.infomax import PIM
-from newkinds.methods.recipes import RECIPES
 from newkinds.metrics import accuracy
+from newkinds.selection.recipes import RECIPES
 
 
 def main() -> None:

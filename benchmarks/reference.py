@@ -17,15 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from newkinds import PIM, KMeans, SemiSupervisedKMeans
 from newkinds.data import FeatureSet, read_features
 from newkinds.engine import Run, optimise
 from newkinds.labels import UNLABELLED
-from newkinds.methods import PIM, CategoryDiscoverer, KMeans, SemiSupervisedKMeans
-from newkinds.methods.n_categories import Rule, estimate_n_categories
-from newkinds.methods.problem import pose
-from newkinds.methods.recipes import RELEASED_GRID
+from newkinds.methods import CategoryDiscoverer
 from newkinds.metrics import Accuracy, accuracy
+from newkinds.names import CountRule
 from newkinds.objective import PARTITION
+from newkinds.selection.n_categories import estimate_n_categories
+from newkinds.selection.problem import make_problem
+from newkinds.selection.recipes import RELEASED_GRID
 
 REFERENCE = json.loads(Path(__file__).with_name("reference.json").read_text())
 LAMS: list[float] = REFERENCE["lam"]
@@ -123,7 +125,7 @@ def compare_curves(
 
 def compare_estimates(name: str, collection: FeatureSet, device: str) -> None:
     assert collection.truth is not None
-    rules: tuple[Rule, ...] = ("max-acc-kmeans", "max-acc-pim")
+    rules: tuple[CountRule, ...] = ("max-acc-kmeans", "max-acc-pim")
     for rule in rules:
         began = time.perf_counter()
         found = estimate_n_categories(
@@ -141,7 +143,7 @@ def lam_curve(collection: FeatureSet, seed: int, device: str) -> npt.NDArray[np.
     n_categories = len(np.unique(collection.truth))
     start = SemiSupervisedKMeans(n_categories, seeding="d2", n_init=10, device=device, random_state=seed)
     start.fit(collection.features, collection.labels)
-    problem = pose(collection.features, collection.labels, device=device)
+    problem = make_problem(collection.features, collection.labels, device=device)
     runs = [Run(start.weights_, PARTITION.at(lam), temperature=25.0) for lam in LAMS]
     trained = optimise(problem.samples, runs, labels=problem.columns, solver="adam", max_iter=1000)
     features = problem.samples.take(np.arange(len(problem.samples))).cpu().numpy()

@@ -15,9 +15,9 @@ import numpy as np
 from newkinds.data import read_features
 from newkinds.engine import Run, Seeding, kmeans, optimise
 from newkinds.labels import UNLABELLED
-from newkinds.methods.problem import pose
 from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION
+from newkinds.selection.problem import make_problem
 
 LAMS = (0.05, 0.1, 0.2, 0.3, 1.0)
 SEEDINGS: tuple[Seeding, ...] = ("d2", "greedy")
@@ -33,7 +33,7 @@ def main() -> None:
     names = arguments.sets or sorted(path.name for path in arguments.features.iterdir() if path.is_dir())
     for name in names:
         collection = read_features(arguments.features / name)
-        problem = pose(collection.features, collection.labels, device=arguments.device)
+        problem = make_problem(collection.features, collection.labels, device=arguments.device)
         assert collection.truth is not None
         truth, unlabelled = collection.truth, collection.labels == UNLABELLED
         n_categories = len(np.unique(truth))

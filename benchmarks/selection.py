@@ -31,9 +31,9 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from newkinds import PIM, estimate_n_categories, read_features
 from newkinds.engine import Run, kmeans, optimise
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.problem import pose
 from newkinds.metrics import accuracy, correct
 from newkinds.objective import PARTITION
+from newkinds.selection.problem import make_problem
 
 TEMPERATURES = (10.0, 15.0, 25.0, 40.0, 60.0, 100.0)
 LAMS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -82,7 +82,7 @@ def published(task: Task) -> Result:
 
 
 def oracle(task: Task) -> Result:
-    problem = pose(task.features, task.labels, device=task.device, random_state=0)
+    problem = make_problem(task.features, task.labels, device=task.device, random_state=0)
     n_categories = task.n_categories
     start = kmeans(
         problem.samples, n_categories, labels=problem.columns, seeding="d2", max_iter=100, rng=problem.rng

@@ -14,10 +14,10 @@ import newkinds
 from newkinds import cli
 from newkinds.engine import SOLVERS
 from newkinds.methods import METHODS
-from newkinds.methods.n_categories import RULES
-from newkinds.methods.recipes import RECIPES
 from newkinds.predictions import FORMATS
 from newkinds.run_folder import read_run
+from newkinds.selection.n_categories import RULES
+from newkinds.selection.recipes import RECIPES
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"

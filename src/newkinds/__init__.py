@@ -1,83 +1,38 @@
 """Newkinds finds the kinds in a collection: the ones you know and the ones you don't.
 
-The whole public surface is below. Names are imported on first use, so that `import newkinds` (and the command
-line's `--help`) does not wait for PyTorch.
+The whole public surface is listed once, with its types, in `__init__.pyi` beside this file. Names are imported on
+first use, so that `import newkinds` (and the command line's `--help`) does not wait for PyTorch.
 """
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from newkinds.data import FeatureSet, read_features, write_features
-    from newkinds.errors import InputError
-    from newkinds.labels import UNLABELLED, encode_labels
-    from newkinds.methods import (
-        ORCA,
-        PIM,
-        RIM,
-        TIM,
-        UNO,
-        KMeans,
-        RankStats,
-        SemiSupervisedKMeans,
-        SimGCD,
-        estimate_n_categories,
-    )
-    from newkinds.metrics import accuracy
-    from newkinds.objective import Objective
-    from newkinds.runs import load
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "PIM": "methods",
-    "RIM": "methods",
-    "TIM": "methods",
-    "KMeans": "methods",
-    "SemiSupervisedKMeans": "methods",
-    "SimGCD": "methods",
-    "UNO": "methods",
-    "ORCA": "methods",
-    "RankStats": "methods",
-    "estimate_n_categories": "methods",
-    "Objective": "objective",
-    "accuracy": "metrics",
-    "FeatureSet": "data",
-    "read_features": "data",
-    "write_features": "data",
-    "load": "runs",
-    "UNLABELLED": "labels",
-    "encode_labels": "labels",
-    "InputError": "errors",
+    alias.name: statement.module or ""
+    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
+    if isinstance(statement, ast.ImportFrom)
+    for alias in statement.names
 }
+"""Public name → the module it is in."""
 
-__all__ = [
-    "ORCA",
-    "PIM",
-    "RIM",
-    "TIM",
-    "UNLABELLED",
-    "UNO",
-    "FeatureSet",
-    "InputError",
-    "KMeans",
-    "Objective",
-    "RankStats",
-    "SemiSupervisedKMeans",
-    "SimGCD",
-    "accuracy",
-    "encode_labels",
-    "estimate_n_categories",
-    "load",
-    "read_features",
-    "write_features",
-]
+METHOD_CLASSES = {
+    module.removeprefix("newkinds.methods."): name
+    for name, module in _HOME.items()
+    if module.startswith("newkinds.methods.")
+}
+"""Short name of a method, which is that of its file → its class."""
+
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'newkinds' has no attribute {name!r}")
-    value = getattr(import_module(f"newkinds.{_HOME[name]}"), name)
+    value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 

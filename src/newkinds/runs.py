@@ -25,9 +25,7 @@ from newkinds.data.pictures import png
 from newkinds.engine import normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods import METHODS, CategoryCount, CategoryDiscoverer
-from newkinds.methods.problem import as_array
-from newkinds.methods.rehearsal import Rehearsed
+from newkinds.methods import METHODS, CategoryDiscoverer
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.predictions import predictions_table, table_writer
 from newkinds.run_folder import (
@@ -40,6 +38,9 @@ from newkinds.run_folder import (
     read_run,
 )
 from newkinds.runtime import report_progress
+from newkinds.selection.n_categories import CategoryCount
+from newkinds.selection.problem import as_array
+from newkinds.selection.rehearsal import Rehearsed
 
 WRITTEN_ROWS = 1 << 14
 """Samples written at a time."""

@@ -20,7 +20,7 @@ from rich.table import Table
 from newkinds.runtime import listening
 
 if TYPE_CHECKING:
-    from newkinds.methods.n_categories import CategoryCount
+    from newkinds.selection.n_categories import CategoryCount
 
 BAR_WIDTH = 24
 SHOWN_CATEGORIES = 20

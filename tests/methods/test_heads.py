@@ -23,11 +23,11 @@ from newkinds.methods.heads import (
     project,
 )
 from newkinds.methods.orca import partners
-from newkinds.methods.problem import pose
 from newkinds.methods.rankstats import same_ranking
 from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads, sinkhorn, uno_targets
 from newkinds.runtime import listening
+from newkinds.selection.problem import make_problem
 
 HEADS: dict[str, HeadMethod] = {
     "simgcd": SimGCD(4, noise=0.2, random_state=0),
@@ -355,7 +355,7 @@ def test_rankstats_loss_is_its_definition() -> None:
 def test_orcas_margin_is_the_uncertainty_of_the_unlabelled_up_to_a_half() -> None:
     X, y, _ = clusters(20)
     model = ORCA(4, batch_size=7)
-    problem = pose(X, y, device="cpu", random_state=0)
+    problem = make_problem(X, y, device="cpu", random_state=0)
     torch.manual_seed(0)
     head = model._head(problem, 4)
     with torch.no_grad():

@@ -7,9 +7,9 @@ from sklearn.base import clone
 from newkinds import PIM, RIM, TIM, InputError, SemiSupervisedKMeans
 from newkinds.data import digits
 from newkinds.labels import UNLABELLED
-from newkinds.methods.recipes import PAPER_GRID, RECIPES, RELEASED_GRID
 from newkinds.metrics import accuracy
 from newkinds.objective import SELECTION, SELECTION_RELEASED
+from newkinds.selection.recipes import PAPER_GRID, RECIPES, RELEASED_GRID
 
 
 @pytest.fixture(scope="module")

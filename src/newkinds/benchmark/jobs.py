@@ -10,30 +10,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from newkinds.benchmark.partitions import partitions
 from newkinds.benchmark.subjects import Subject
+from newkinds.engine import TEMPERATURE
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.methods import (
-    ORCA,
-    PIM,
-    RIM,
-    TIM,
-    UNO,
-    CategoryDiscoverer,
-    KMeans,
-    RankStats,
-    SemiSupervisedKMeans,
-    SimGCD,
-    estimate_n_categories,
-)
-from newkinds.methods.infomax import INITS, Init, partitions
-from newkinds.methods.n_categories import Rule
-from newkinds.methods.recipes import PAPER_GRID
+from newkinds.methods.base import CategoryDiscoverer
+from newkinds.methods.kmeans import KMeans
+from newkinds.methods.orca import ORCA
+from newkinds.methods.pim import PIM
+from newkinds.methods.rankstats import RankStats
+from newkinds.methods.rim import RIM
+from newkinds.methods.simgcd import SimGCD
+from newkinds.methods.sskm import SemiSupervisedKMeans
+from newkinds.methods.tim import TIM
+from newkinds.methods.uno import UNO
+from newkinds.names import INITS, CountRule, Init
 from newkinds.objective import ABLATION, PARTITION, Objective
+from newkinds.selection.n_categories import estimate_n_categories
+from newkinds.selection.recipes import PAPER_GRID
 
 Result = dict[str, Any]
-TEMPERATURE = 25.0
-"""Of PIM as published, RIM and TIM."""
 COUNT_RESTARTS = 3
 """Of each k-means in the searches for the number of categories: dozens of them, with up to 1000 clusters."""
 
@@ -119,7 +116,7 @@ class Job:
 class Count(Job):
     """Estimate the number of categories."""
 
-    rule: Rule
+    rule: CountRule
 
     @property
     def label(self) -> str:
@@ -150,7 +147,7 @@ class Fit(Job):
     """Fit a method, with the true number of categories or an estimated one."""
 
     method: Method
-    counted_by: Rule | None = None
+    counted_by: CountRule | None = None
 
     @property
     def needs(self) -> tuple[Job, ...]:

@@ -27,17 +27,17 @@ from newkinds.benchmark.jobs import (
 from newkinds.benchmark.runner import Results
 from newkinds.benchmark.subjects import MEAN, Subject
 from newkinds.benchmark.tables import Cell, Column, Row, Section, Table, Value, write_table
-from newkinds.methods.n_categories import Rule
+from newkinds.names import CountRule
 
 PARTS = ("All", "Old", "New")
 LARGEST: dict[str, Literal["largest", "smallest"]] = dict.fromkeys(PARTS, "largest")
-COUNTS: Mapping[Rule, tuple[str, str | None]] = {
+COUNTS: Mapping[CountRule, tuple[str, str | None]] = {
     "max-acc-kmeans": ("Max-ACC, k-means", "Max-ACC (GCD)"),
     "max-acc-pim": ("Max-ACC, PIM", "Max-ACC (PIM)"),
     "rehearsal": ("rehearsal, Newkinds", None),
 }
 """Estimators of the number of categories: what they are called, here and in the paper."""
-COUNTED: Mapping[str, Rule] = {"sskm": "max-acc-kmeans", "pim-paper": "max-acc-pim", "pim": "rehearsal"}
+COUNTED: Mapping[str, CountRule] = {"sskm": "max-acc-kmeans", "pim-paper": "max-acc-pim", "pim": "rehearsal"}
 """Which method is given which estimate; the first two as in the paper."""
 METHOD_NOTES = {
     "pim-paper": "PIM, published rule: λ by the labelled accuracy of G, temperature 25, one start; L-BFGS.",
@@ -161,7 +161,7 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     return table
 
 
-def _counted(plan: Plan) -> list[tuple[Method, Rule]]:
+def _counted(plan: Plan) -> list[tuple[Method, CountRule]]:
     return [(method, COUNTED[method.key]) for method in plan.methods if method.key in COUNTED]
 
 

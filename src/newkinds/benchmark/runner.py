@@ -33,11 +33,13 @@ from newkinds.workers import worker_processes
 CELLS = "cells"
 CODE = (
     "engine",
+    "selection",
     "methods",
     "objective.py",
     "metrics.py",
     "labels.py",
     "benchmark/jobs.py",
+    "benchmark/partitions.py",
     "benchmark/subjects.py",
 )
 """Of the package, what a result depends on beside the settings that its job names."""

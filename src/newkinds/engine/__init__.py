@@ -14,13 +14,14 @@ from newkinds.engine.clustering import (
     seed_centroids,
 )
 from newkinds.engine.evaluation import Run
-from newkinds.engine.partitioner import Committee, Geometry, Partitioner
+from newkinds.engine.partitioner import TEMPERATURE, Committee, Geometry, Partitioner
 from newkinds.engine.samples import Samples, normalised
 from newkinds.engine.training import SOLVERS, SolverName, Trained, optimise
 
 __all__ = [
     "SEEDINGS",
     "SOLVERS",
+    "TEMPERATURE",
     "Clustering",
     "Committee",
     "Geometry",

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from newkinds.engine.partitioner import FloatArray, Geometry, log_probabilities, scale
+from newkinds.engine.partitioner import TEMPERATURE, FloatArray, Geometry, log_probabilities, scale
 from newkinds.engine.samples import Samples, add_product, free_memory, lane_blocks, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
@@ -47,7 +47,7 @@ class Run:
 
     start: FloatArray
     objective: Objective
-    temperature: float = 25.0
+    temperature: float = TEMPERATURE
     geometry: Geometry = "linear"
     labels: IntArray | None = None
 

@@ -14,6 +14,8 @@ from newkinds.labels import IntArray
 Geometry = Literal["linear", "euclidean"]
 FloatArray = npt.NDArray[np.float32]
 
+TEMPERATURE = 25.0
+"""The released code's; the paper does not state one."""
 BLOCK_ELEMENTS = {"cpu": 200_000, "cuda": 1 << 28, "mps": 1 << 24}
 """Log-probabilities worked on at once: what the caches of two cores hold, a gigabyte on a GPU."""
 BLOCK_SAMPLES = {"cpu": 2048, "cuda": 1 << 30, "mps": 1 << 30}
@@ -36,7 +38,7 @@ class Partitioner:
     """
 
     weights: FloatArray
-    temperature: float = 25.0
+    temperature: float = TEMPERATURE
     geometry: Geometry = "linear"
 
     def log_probabilities(self, features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:

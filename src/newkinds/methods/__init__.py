@@ -1,39 +1,20 @@
-"""The methods, all with one contract (`newkinds.methods.base`)."""
+"""The methods, all with one contract (`newkinds.methods.base`), each in a file of its own.
 
+Which ones there are is said once, in `newkinds/__init__.pyi`: a class imported from `newkinds.methods.NAME` is the
+method NAME of the command line and of run folders.
+"""
+
+from importlib import import_module
+
+from newkinds import METHOD_CLASSES
 from newkinds.methods.base import CategoryDiscoverer
-from newkinds.methods.infomax import PIM, RIM, TIM
-from newkinds.methods.kmeans import KMeans, SemiSupervisedKMeans
-from newkinds.methods.n_categories import CategoryCount, estimate_n_categories
-from newkinds.methods.orca import ORCA
-from newkinds.methods.rankstats import RankStats
-from newkinds.methods.simgcd import SimGCD
-from newkinds.methods.uno import UNO
 
 METHODS: dict[str, type[CategoryDiscoverer]] = {
-    "pim": PIM,
-    "rim": RIM,
-    "tim": TIM,
-    "sskm": SemiSupervisedKMeans,
-    "kmeans": KMeans,
-    "simgcd": SimGCD,
-    "uno": UNO,
-    "orca": ORCA,
-    "rankstats": RankStats,
+    name: getattr(import_module(f"newkinds.methods.{name}"), class_name)
+    for name, class_name in METHOD_CLASSES.items()
 }
 """Short name (command line, run folder) → method."""
 
-__all__ = [
-    "METHODS",
-    "ORCA",
-    "PIM",
-    "RIM",
-    "TIM",
-    "UNO",
-    "CategoryCount",
-    "CategoryDiscoverer",
-    "KMeans",
-    "RankStats",
-    "SemiSupervisedKMeans",
-    "SimGCD",
-    "estimate_n_categories",
-]
+globals().update({method.__name__: method for method in METHODS.values()})
+
+__all__ = ["METHODS", "CategoryDiscoverer"]

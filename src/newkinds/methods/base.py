@@ -3,21 +3,28 @@
 import warnings
 from abc import abstractmethod
 from dataclasses import astuple, dataclass, field, replace
-from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from newkinds.engine import Geometry, Partitioner, SolverName, normalised
+from newkinds.engine import Partitioner, normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.calibration import Calibration
-from newkinds.methods.n_categories import RULES, CategoryCount, Rule, search_n_categories
-from newkinds.methods.problem import FLOATS, Problem, as_array, pose
+from newkinds.methods.parameters import (
+    POSITIVE,
+    POSITIVE_INTEGER,
+    Constraints,
+    InvalidParameterError,
+    ParameterError,
+    one_of,
+)
+from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry, SolverName
+from newkinds.selection.calibration import Calibration
+from newkinds.selection.n_categories import CategoryCount, search_n_categories
+from newkinds.selection.problem import FLOATS, Problem, as_array, make_problem
 
 ASSESSED_ROWS = 1 << 12
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
@@ -80,11 +87,11 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     _geometry: ClassVar[Geometry] = "linear"
     _uses_labels: ClassVar[bool] = True
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_categories": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto", *RULES})],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    _parameter_constraints: ClassVar[Constraints] = {
+        "n_categories": [POSITIVE_INTEGER, one_of((AUTO, *COUNT_RULES))],
+        "temperature": [POSITIVE],
+        "n_init": [POSITIVE_INTEGER],
+        "max_iter": [POSITIVE_INTEGER],
         "device": [str],
         "random_state": ["random_state"],
     }
@@ -99,9 +106,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         y : array-like of shape (samples,), optional
             Integers, -1 = unlabelled.
         """
-        self._validate_params()
+        self._check_parameters()
         features = self._check_features(X, reset=True)
-        problem = pose(features, y, device=self.device, random_state=self.random_state)
+        problem = make_problem(features, y, device=self.device, random_state=self.random_state)
         if self._uses_labels and not problem.n_known:
             warnings.warn(
                 f"{type(self).__name__}: no sample is labelled, so this is plain clustering; mark known samples "
@@ -121,34 +128,39 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         """The method's own maths."""
 
+    def _check_parameters(self) -> None:
+        try:
+            self._validate_params()
+        except InvalidParameterError as error:
+            raise ParameterError(str(error)) from error
+
     def _check_features(self, X: Any, *, reset: bool) -> npt.NDArray[np.floating[Any]]:
-        checked: npt.NDArray[np.floating[Any]] = validate_data(
-            self,
-            as_array(X),
-            reset=reset,
-            dtype=FLOATS,
-            ensure_min_samples=2 if reset else 1,
-            ensure_all_finite=False,  # looked at block by block, so that a memory map is never read in whole
-        )
+        try:
+            checked: npt.NDArray[np.floating[Any]] = validate_data(
+                self,
+                as_array(X),
+                reset=reset,
+                dtype=FLOATS,
+                ensure_min_samples=2 if reset else 1,
+                ensure_all_finite=False,  # looked at block by block, so that a memory map is never read in whole
+            )
+        except ValueError as error:
+            raise InputError(str(error)) from error
         return checked
 
     def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
         wanted = self.n_categories
-        rule: Rule
         if not isinstance(wanted, str):
             return problem.check_n_categories(wanted), None
-        if wanted == "auto" and problem.n_known < (2 if self._auto_rule() == "rehearsal" else 1):
+        rule = self._auto_rule() if wanted == AUTO else cast(CountRule, wanted)
+        if wanted == AUTO and problem.n_known < (2 if rule == "rehearsal" else 1):
             rule = "silhouette"
         elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
-        elif wanted == "auto":
-            rule = self._auto_rule()
-        else:
-            rule = cast(Rule, wanted)
         search = search_n_categories(problem, rule, n_init=self._search_restarts(), solver=self._solver())
         return search.n_categories, search
 
-    def _auto_rule(self) -> Rule:
+    def _auto_rule(self) -> CountRule:
         """What "auto" means where enough categories are known for it."""
         return "rehearsal"
 
@@ -232,10 +244,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             p = np.exp(log_p)
             confidence[rows] = np.take_along_axis(p, columns[rows, None], axis=1)[:, 0]
             novelty[rows] = self.calibration_.novelty(p[:, n_known:].sum(axis=1))
-        found = self.categories_[columns]
+        assigned = self.categories_[columns]
         if reject is not None:
-            found = np.where(confidence < reject, UNLABELLED, found)
-        return Assessment(found, confidence, novelty)
+            assigned = np.where(confidence < reject, UNLABELLED, assigned)
+        return Assessment(assigned, confidence, novelty)
 
     def _unit(self, features: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[np.floating[Any]]:
         """Features as the partitioner takes them; `first_row` as in `newkinds.engine.normalised`."""

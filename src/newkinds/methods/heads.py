@@ -10,14 +10,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils import check_array
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -25,9 +22,10 @@ from newkinds.engine import Partitioner, Samples, normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.problem import FLOATS, Problem, as_array
+from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, integer_from
 from newkinds.objective import log_marginal
 from newkinds.runtime import report_progress, resolve_device, seeded
+from newkinds.selection.problem import Problem, checked_features
 
 MOMENTUM = 0.9
 LAST_LEARNING_RATE = 1e-3
@@ -123,12 +121,12 @@ class LinearHead(nn.Module):
 
 def project(features: npt.NDArray[np.floating[Any]], arrays: Arrays) -> npt.NDArray[np.floating[Any]]:
     """Features through a trained projection, of unit length again."""
-    found = np.empty((len(features), len(arrays["output_bias"])), dtype=features.dtype)
+    projected = np.empty((len(features), len(arrays["output_bias"])), dtype=features.dtype)
     for first in range(0, len(features), EMBEDDED_ROWS):
         rows = slice(first, first + EMBEDDED_ROWS)
         hidden = np.maximum(features[rows] @ arrays["hidden_weights"].T + arrays["hidden_bias"], 0)
-        found[rows] = hidden @ arrays["output_weights"].T + arrays["output_bias"]
-    return normalised(found)
+        projected[rows] = hidden @ arrays["output_weights"].T + arrays["output_bias"]
+    return normalised(projected)
 
 
 class HeadMethod(CategoryDiscoverer):
@@ -137,13 +135,13 @@ class HeadMethod(CategoryDiscoverer):
     _balanced: ClassVar[bool] = False
     """Whether labelled and unlabelled samples are drawn equally often."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **CategoryDiscoverer._parameter_constraints,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 2, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [POSITIVE_INTEGER],
+        "batch_size": [integer_from(2)],
+        "learning_rate": [POSITIVE],
+        "weight_decay": [NOT_NEGATIVE],
+        "noise": [NOT_NEGATIVE],
     }
 
     def fit(self, X: Any, y: npt.ArrayLike | None = None, *, second_view: Any = None) -> Self:
@@ -157,7 +155,7 @@ class HeadMethod(CategoryDiscoverer):
         second_view : array-like of shape (samples, features), optional
             Features of a second augmentation of each sample, in place of noise.
         """
-        self._validate_params()
+        self._check_parameters()
         self._second_view = self._check_second_view(second_view, X)
         try:
             return super().fit(X, y)
@@ -204,12 +202,12 @@ class HeadMethod(CategoryDiscoverer):
             facts={"loss_curve": np.array(curve), "projection": projection},
         )
 
-    def _check_second_view(self, given: Any, X: Any) -> Samples | None:
-        if given is None:
+    def _check_second_view(self, second_view: Any, X: Any) -> Samples | None:
+        if second_view is None:
             return None
-        if np.shape(given) != np.shape(X):
-            raise InputError(f"second_view must be of X's shape, {np.shape(X)}; got {np.shape(given)}")
-        features = check_array(as_array(given), dtype=FLOATS, ensure_all_finite=False, input_name="second_view")
+        if np.shape(second_view) != np.shape(X):
+            raise InputError(f"second_view must be of X's shape, {np.shape(X)}; got {np.shape(second_view)}")
+        features = checked_features(second_view, "second_view")
         try:
             return Samples(features, resolve_device(self.device))
         except InputError as error:
@@ -242,7 +240,7 @@ class HeadMethod(CategoryDiscoverer):
             optimiser.step()
             lost.add_(loss.detach())
 
-        steps = Recorded(step) if device.type == "cuda" else step
+        steps = CudaGraphReplay(step) if device.type == "cuda" else step
         curve: list[float] = []
         for epoch in range(self.max_iter):
             progress = epoch / self.max_iter
@@ -256,7 +254,8 @@ class HeadMethod(CategoryDiscoverer):
                 stored = [] if second is None else [second.take(rows)]
                 steps(problem.samples.take(rows), labels, *stored)
             curve.append(float(lost) / len(batches))
-            if not (math.isfinite(curve[-1]) and all(torch.isfinite(each).all() for each in head.parameters())):
+            is_finite = [math.isfinite(curve[-1]), *(bool(torch.isfinite(w).all()) for w in head.parameters())]
+            if not all(is_finite):
                 raise InputError(
                     f"{type(self).__name__}'s training diverged in epoch {epoch + 1} of {self.max_iter}: lower "
                     f"learning_rate, which is {self.learning_rate:g}"
@@ -292,44 +291,45 @@ class HeadMethod(CategoryDiscoverer):
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
         super().restore(arrays)
-        there = [name for name in PROJECTION_ARRAYS if name in arrays]
-        if there and len(there) < len(PROJECTION_ARRAYS):
+        saved = [name for name in PROJECTION_ARRAYS if name in arrays]
+        if saved and len(saved) < len(PROJECTION_ARRAYS):
             raise InputError("the saved model lacks a part of its projection")
-        self.projection_ = {name: arrays[name] for name in there}
-        if there:
+        self.projection_ = {name: arrays[name] for name in saved}
+        if saved:
             self.n_features_in_ = arrays["hidden_weights"].shape[1]
         return self
 
 
-class Recorded:
-    """A function of tensors, without value, whose work on a GPU is recorded once for each size and then replayed.
+class CudaGraphReplay:
+    """A function of tensors, without a result, whose work on a GPU is recorded once for each size, then replayed.
 
     Hundreds of small kernels take longer to start than to compute. The first calls are plain, so that what is made
     only once (an optimiser's state, say) is there before the recording begins.
     """
 
-    PLAIN = 3
+    PLAIN_CALLS = 3
 
     def __init__(self, function: Callable[..., None]) -> None:
-        self._function, self._plain = function, self.PLAIN
-        self._recorded: dict[int, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]] = {}
+        self._function, self._plain_calls = function, self.PLAIN_CALLS
+        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, tuple[Tensor, ...]]] = {}
 
-    def __call__(self, *given: Tensor) -> None:
-        if self._plain:
-            self._plain -= 1
-            self._function(*given)
+    def __call__(self, *arguments: Tensor) -> None:
+        if self._plain_calls:
+            self._plain_calls -= 1
+            self._function(*arguments)
             return
-        if len(given[0]) not in self._recorded:
-            own = tuple(each.clone() for each in given)
+        size = len(arguments[0])
+        if size not in self._graphs:
+            inputs = tuple(argument.clone() for argument in arguments)
             graph = torch.cuda.CUDAGraph()
             # A stream of the current GPU, which the default one need not be; other threads may go on meanwhile.
             stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # it has no types
             with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                self._function(*own)
-            self._recorded[len(given[0])] = graph, own
-        graph, own = self._recorded[len(given[0])]
-        for ours, theirs in zip(own, given, strict=True):
-            ours.copy_(theirs)
+                self._function(*inputs)
+            self._graphs[size] = graph, inputs
+        graph, inputs = self._graphs[size]
+        for place, argument in zip(inputs, arguments, strict=True):
+            place.copy_(argument)
         graph.replay()
 
 

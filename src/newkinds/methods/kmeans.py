@@ -1,26 +1,27 @@
-"""k-means and semi-supervised k-means under the contract of the package.
+"""k-means under the contract of the package; the clustering itself is `newkinds.engine.kmeans`."""
 
-The clustering itself is `newkinds.engine.kmeans`; GCD's baseline is semi-supervised k-means on the features of
-its fine-tuned encoder (Vaze et al., "Generalized Category Discovery", CVPR 2022).
-"""
-
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import StrOptions
 
-from newkinds.engine import SEEDINGS, Clustering, Geometry, Partitioner, Seeding, kmeans
+from newkinds.engine import TEMPERATURE, Clustering, Partitioner
 from newkinds.labels import IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.problem import Problem
+from newkinds.methods.parameters import Constraints, one_of
 from newkinds.metrics import match_categories
+from newkinds.names import SEEDINGS, Geometry, Seeding
+from newkinds.selection.problem import Problem
+from newkinds.selection.training import cluster
 
 
-class _KMeansBase(CategoryDiscoverer):
+class KMeansBase(CategoryDiscoverer):
+    """What k-means and semi-supervised k-means share."""
+
     _geometry: ClassVar[Geometry] = "euclidean"
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **CategoryDiscoverer._parameter_constraints,
-        "seeding": [StrOptions(set(SEEDINGS))],
+        "seeding": [one_of(SEEDINGS)],
     }
 
     def __init__(
@@ -30,7 +31,7 @@ class _KMeansBase(CategoryDiscoverer):
         seeding: Seeding = "greedy",
         n_init: int = 10,
         max_iter: int = 100,
-        temperature: float = 25.0,
+        temperature: float = TEMPERATURE,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
@@ -43,14 +44,13 @@ class _KMeansBase(CategoryDiscoverer):
         self.random_state = random_state
 
     def _cluster(self, problem: Problem, n_categories: int, labels: IntArray | None) -> Clustering:
-        return kmeans(
-            problem.samples,
+        return cluster(
+            problem,
             n_categories,
             labels=labels,
             seeding=self.seeding,
             n_init=self.n_init,
             max_iter=self.max_iter,
-            rng=problem.rng,
         )
 
     def _outcome(self, clustering: Clustering) -> Outcome:
@@ -63,45 +63,7 @@ class _KMeansBase(CategoryDiscoverer):
         )
 
 
-class SemiSupervisedKMeans(_KMeansBase):
-    """Semi-supervised k-means: labelled samples never leave their category.
-
-    Known centroids start at the class means, new ones by k-means++ among the unlabelled samples; then Lloyd's
-    iterations; the restart with the lowest sum of squared distances wins.
-
-    Parameters
-    ----------
-    n_categories : int, "auto" or the name of a rule
-        Known and new together; see `PIM`.
-    seeding : {"greedy", "d2", "random"}
-        How new centroids are drawn; "d2" is plain k-means++, "greedy" its better variant.
-    n_init : int
-        Restarts.
-    max_iter : int
-        Iterations of one restart.
-    temperature : float
-        Probabilities are softmax(-temperature / 2 · squared distance); no influence on the clustering.
-    device : {"auto", "cpu", "cuda", "mps"}
-    random_state : int, RandomState or None
-
-    Attributes
-    ----------
-    inertia_ : float
-        Sum of squared distances to the centroids, of unit-length features.
-
-    Examples
-    --------
-    >>> from newkinds import SemiSupervisedKMeans
-    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
-    >>> SemiSupervisedKMeans(n_categories=3, random_state=0).fit_predict(X, [4, -1, -1, -1, -1, -1]).tolist()
-    [4, 4, 5, 5, 6, 6]
-    """
-
-    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
-        return self._outcome(self._cluster(problem, n_categories, problem.columns))
-
-
-class KMeans(_KMeansBase):
+class KMeans(KMeansBase):
     """Plain k-means; labels only serve to say which cluster is which known category.
 
     Clusters are matched to the known categories on the labelled samples after clustering (Hungarian method). A
@@ -127,14 +89,9 @@ class KMeans(_KMeansBase):
         order = self._known_first(problem, clustering)
         position = np.empty_like(order)
         position[order] = np.arange(n_categories)
-        named = Clustering(
-            centroids=clustering.centroids[order],
-            columns=position[clustering.columns],
-            inertia=clustering.inertia,
-            n_iter=clustering.n_iter,
-            converged=clustering.converged,
+        return self._outcome(
+            replace(clustering, centroids=clustering.centroids[order], columns=position[clustering.columns])
         )
-        return self._outcome(named)
 
     @staticmethod
     def _known_first(problem: Problem, clustering: Clustering) -> IntArray:

@@ -3,12 +3,10 @@
 Cao, Brbić and Leskovec, "Open-world semi-supervised learning", ICLR 2022.
 """
 
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,7 +19,8 @@ from newkinds.methods.heads import (
     labelled_cross_entropy,
     mean_prediction_entropy,
 )
-from newkinds.methods.problem import Problem
+from newkinds.methods.parameters import NOT_NEGATIVE, Constraints
+from newkinds.selection.problem import Problem
 
 SCALE = 10.0
 MOST_MARGIN = 0.5
@@ -58,9 +57,9 @@ class ORCA(HeadMethod):
     array([4, 5, 6])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **HeadMethod._parameter_constraints,
-        "mean_entropy": [Interval(Real, 0, None, closed="left")],
+        "mean_entropy": [NOT_NEGATIVE],
     }
 
     def __init__(

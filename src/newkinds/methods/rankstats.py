@@ -5,17 +5,16 @@ Han et al., "Automatically discovering and learning new visual categories with r
 """
 
 import math
-from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn import functional
 
 from newkinds.methods.heads import Batch, HeadMethod, LinearHead, labelled_cross_entropy
-from newkinds.methods.problem import Problem
+from newkinds.methods.parameters import POSITIVE_INTEGER, Constraints
+from newkinds.selection.problem import Problem
 
 CONSISTENCY = 5.0
 """Largest weight of the agreement of two views, as in AutoNovel's training on CIFAR10."""
@@ -55,9 +54,9 @@ class RankStats(HeadMethod):
     array([4, 5, 6])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **HeadMethod._parameter_constraints,
-        "n_ranked": [Interval(Integral, 1, None, closed="left")],
+        "n_ranked": [POSITIVE_INTEGER],
     }
 
     def __init__(

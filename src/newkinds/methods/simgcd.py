@@ -3,11 +3,9 @@
 Wen, Zhao and Qi, "Parametric classification for generalized category discovery: a baseline study", ICCV 2023.
 """
 
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 from torch import Tensor
 from torch.nn import functional
 
@@ -18,7 +16,8 @@ from newkinds.methods.heads import (
     labelled_cross_entropy,
     mean_prediction_entropy,
 )
-from newkinds.methods.problem import Problem
+from newkinds.methods.parameters import NOT_NEGATIVE, Constraints
+from newkinds.selection.problem import Problem
 
 TEMPERATURE = 0.1
 TEACHER_TEMPERATURES = (0.07, 0.04)
@@ -72,9 +71,9 @@ n_iter_, stopped_
     """
 
     _balanced: ClassVar[bool] = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **HeadMethod._parameter_constraints,
-        "mean_entropy": [Interval(Real, 0, None, closed="left")],
+        "mean_entropy": [NOT_NEGATIVE],
     }
 
     def __init__(

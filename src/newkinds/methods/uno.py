@@ -4,19 +4,18 @@ Fini et al., "A unified objective for novel class discovery", ICCV 2021; UNO+ is
 "Generalized Category Discovery", CVPR 2022.
 """
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn import functional
 
 from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
 from newkinds.methods.heads import Arrays, Batch, HeadMethod, Projection, indicator, random_prototypes, unit_rows
-from newkinds.methods.problem import Problem
+from newkinds.methods.parameters import POSITIVE_INTEGER, Constraints, integer_from
+from newkinds.selection.problem import Problem
 
 TEMPERATURE = 0.1
 SINKHORN_EPSILON = 0.05
@@ -63,11 +62,11 @@ class UNO(HeadMethod):
     array([4, 5, 6])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[Constraints] = {
         **HeadMethod._parameter_constraints,
-        "n_heads": [Interval(Integral, 1, None, closed="left")],
-        "overclustering": [Interval(Integral, 0, None, closed="left")],
-        "hidden": [Interval(Integral, 1, None, closed="left")],
+        "n_heads": [POSITIVE_INTEGER],
+        "overclustering": [integer_from(0)],
+        "hidden": [POSITIVE_INTEGER],
     }
 
     def __init__(

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from newkinds.engine import Committee, Partitioner, category_means
 from newkinds.labels import IntArray
-from newkinds.methods.problem import Problem
+from newkinds.selection.problem import Problem
 
 
 def consensus_start(problem: Problem, partitioners: list[Partitioner]) -> npt.NDArray[np.float32]:

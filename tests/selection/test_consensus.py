@@ -5,8 +5,8 @@ import pytest
 
 from newkinds.engine import Committee, Partitioner, Samples, category_means
 from newkinds.labels import UNLABELLED
-from newkinds.methods.consensus import consensus_start
-from newkinds.methods.problem import Problem, pose
+from newkinds.selection.consensus import consensus_start
+from newkinds.selection.problem import Problem, make_problem
 
 
 def posed(n: int = 300, n_categories: int = 6, n_known: int = 2) -> tuple[Problem, np.ndarray]:
@@ -14,7 +14,7 @@ def posed(n: int = 300, n_categories: int = 6, n_known: int = 2) -> tuple[Proble
     truth = np.arange(n) % n_categories
     X = np.eye(n_categories, 8)[truth] + 0.15 * rng.normal(size=(n, 8))
     y = np.where((truth < n_known) & (rng.random(n) < 0.5), truth, UNLABELLED)
-    return pose(X, y, device="cpu", random_state=0), truth
+    return make_problem(X, y, device="cpu", random_state=0), truth
 
 
 def unit_features(problem: Problem) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from torch import Tensor
 
 from newkinds.engine import Partitioner, Samples
@@ -18,11 +18,12 @@ from newkinds.runtime import n_processes, resolve_device
 FLOATS = (np.float64, np.float32, np.float16)
 """Types of features that are worked on as they come; others become the first."""
 EXCERPT = 1 << 17
-"""More than any of the paper's data sets has."""
+"""Samples: more than any of the paper's data sets has."""
 EXCERPT_BYTES = 512 << 20
 EXCERPT_CATEGORY = 64
+"""Samples for each category."""
 EXCERPT_TOLERANCE = 1e-3
-"""Of k-means, see `newkinds.engine.kmeans`: of an excerpt the last few samples need not settle."""
+"""Of k-means, see `newkinds.engine.kmeans`: in an excerpt the last few samples need not settle."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,7 @@ class Problem:
         The user's ids of the known categories, ascending.
     rng : RandomState
     kmeans_tolerance : float
-        How far a k-means that only serves as a start is taken, see `newkinds.engine.kmeans`: to its end, but for an
-        excerpt.
+        How far k-means is taken, see `newkinds.engine.kmeans`: to its end, except in an excerpt.
     """
 
     samples: Samples
@@ -62,21 +62,22 @@ class Problem:
         """Each known category, and each unlabelled sample one of its own."""
         return self.n_known + int((~self.labelled).sum())
 
-    def labelled_accuracy(self, found: Partitioner | IntArray) -> float:
+    def labelled_accuracy(self, result: Partitioner | IntArray) -> float:
         """Clustering accuracy on the labelled samples: the paper's score for choosing lam and K.
 
-        Of a partitioner, or of the categories of all samples.
+        `result` is a partitioner, or the column of every sample.
         """
         labelled = self.labelled
-        predicted = self.samples.assign(found, labelled) if isinstance(found, Partitioner) else found[labelled]
+        predicted = self.samples.assign(result, labelled) if isinstance(result, Partitioner) else result[labelled]
         return clustering_accuracy(self.columns[labelled], predicted)
 
     def excerpt(self, n_categories: int, most: int | None = None) -> "Problem":
-        """The same problem, of no more samples than are needed to find a start or to compare numbers of categories.
+        """The same problem with no more samples than it takes to find a start or to compare numbers of categories.
 
-        Small collections as they are; of large ones `most` samples, by default `EXCERPT`, drawn at random (fewer if
-        they take more than `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each category). At
-        least half of them are unlabelled, if there are so many; of every known category there is a labelled one.
+        A small collection stays as it is. From a large one `most` samples, by default `EXCERPT`, are drawn at
+        random (fewer if they take more than `EXCERPT_BYTES`, more if that is less than `EXCERPT_CATEGORY` for each
+        category). At least half of them are unlabelled, if there are so many; every known category keeps a labelled
+        sample.
         """
         n = len(self.columns)
         most = max(min(most or EXCERPT, EXCERPT_BYTES // (4 * self.samples.width)), EXCERPT_CATEGORY * n_categories)
@@ -87,8 +88,8 @@ class Problem:
         n_unlabelled = min(len(unlabelled), max(most * len(unlabelled) // n, most // 2))
         n_labelled = min(len(labelled), most - n_unlabelled)
         drawn = [
-            generator.choice(those, count, replace=False, shuffle=False)
-            for those, count in ((unlabelled, n_unlabelled), (labelled, n_labelled))
+            generator.choice(rows, count, replace=False, shuffle=False)
+            for rows, count in ((unlabelled, n_unlabelled), (labelled, n_labelled))
         ]
         one_of_each = np.unique(self.columns, return_index=True)[1]
         rows = np.unique(np.concatenate([*drawn, one_of_each]))
@@ -113,14 +114,14 @@ class Problem:
         return int(n_categories)
 
 
-def pose(
+def make_problem(
     features: npt.NDArray[Any],
     labels: npt.ArrayLike | None,
     *,
     device: str = "auto",
     random_state: int | np.random.RandomState | None = None,
 ) -> Problem:
-    """Check and prepare a problem: `features` is two-dimensional, `labels` are as the user gave them."""
+    """A problem from two-dimensional features and labels as the user gave them, which are checked."""
     if random_state is None and n_processes() > 1:
         raise InputError("several processes must draw the same numbers: give random_state an integer")
     checked = check_labels(as_array(labels), len(features))
@@ -131,6 +132,17 @@ def pose(
         known=known,
         rng=check_random_state(random_state),
     )
+
+
+def checked_features(X: Any, name: str = "X") -> npt.NDArray[Any]:
+    """An array of features as scikit-learn checks it; their values are checked later, as they are read."""
+    try:
+        checked: npt.NDArray[Any] = check_array(
+            as_array(X), dtype=FLOATS, ensure_min_samples=2, ensure_all_finite=False, input_name=name
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return checked
 
 
 def as_array(X: Any) -> Any:

@@ -5,8 +5,10 @@ import pytest
 
 from newkinds import PIM, InputError
 from newkinds.labels import UNLABELLED
-from newkinds.methods.problem import Problem, pose
-from newkinds.methods.rehearsal import (
+from newkinds.metrics import clustering_accuracy
+from newkinds.objective import PARTITION
+from newkinds.selection.problem import Problem, make_problem
+from newkinds.selection.rehearsal import (
     LAMS,
     PRODUCTS,
     REHEARSALS,
@@ -22,8 +24,6 @@ from newkinds.methods.rehearsal import (
     rehearse,
     unlabelled_ratio,
 )
-from newkinds.metrics import clustering_accuracy
-from newkinds.objective import PARTITION
 
 
 def blobs(
@@ -41,7 +41,7 @@ def with_labels(counts: list[int], unlabelled: int = 20, seed: int = 0) -> Probl
     labels = np.repeat([*(10 + 3 * np.arange(len(counts))), UNLABELLED], [*counts, unlabelled])
     rng = np.random.default_rng(1)
     rng.shuffle(labels)
-    return pose(rng.normal(size=(len(labels), 4)), labels, device="cpu", random_state=seed)
+    return make_problem(rng.normal(size=(len(labels), 4)), labels, device="cpu", random_state=seed)
 
 
 def hidden_whole(problem: Problem, rehearsal: Rehearsal) -> set[int]:
@@ -278,7 +278,7 @@ def rehearsed(
 ) -> tuple[Rehearsed, list[Rehearsal], list[np.ndarray]]:
     """A search; with it the rehearsals, and the columns that the chosen setting gave in each."""
     X, y, _ = blobs(400, 8, 6, noise=noise)
-    problem = pose(X, y, device="cpu", random_state=seed)
+    problem = make_problem(X, y, device="cpu", random_state=seed)
     rehearsals = draw_rehearsals(problem, REHEARSALS)
     found, partitioners = rehearse(problem, rehearsals, 8, settings, objective=PARTITION, weight_decay=0.01)
     assert all(each.temperature == found.chosen.temperature for each in partitioners)

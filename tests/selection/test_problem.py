@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from newkinds import PIM
-from newkinds.methods import problem as problem_module
-from newkinds.methods.problem import Problem, pose
+from newkinds.selection import problem as problem_module
+from newkinds.selection.problem import Problem, make_problem
 
 
 def posed(n: int, labelled: int, known: int) -> Problem:
     rng = np.random.default_rng(0)
     labels = np.full(n, -1)
     labels[rng.permutation(n)[:labelled]] = np.arange(labelled) % known
-    return pose(rng.normal(size=(n, 6)), labels, device="cpu", random_state=0)
+    return make_problem(rng.normal(size=(n, 6)), labels, device="cpu", random_state=0)
 
 
 def test_a_small_collection_is_its_own_excerpt() -> None:

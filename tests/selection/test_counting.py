@@ -5,9 +5,9 @@ import pytest
 
 from newkinds import InputError, estimate_n_categories
 from newkinds.labels import UNLABELLED
-from newkinds.methods.counting import RATIO, Count, _peak, _quantiles, _Search, _Shown, count_categories
-from newkinds.methods.problem import Problem, pose
-from newkinds.methods.rehearsal import Sighting, draw_rehearsals
+from newkinds.selection.counting import RATIO, Count, _peak, _quantiles, _Search, _Shown, count_categories
+from newkinds.selection.problem import Problem, make_problem
+from newkinds.selection.rehearsal import Sighting, draw_rehearsals
 
 NOTHING = np.zeros(0, dtype=np.int64)
 SIGHTING = Sighting(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING.astype(bool))
@@ -22,7 +22,7 @@ def blobs(sizes: list[int], n_known: int, share: float = 0.5, seed: int = 0) -> 
 
 
 def posed(X: np.ndarray, y: np.ndarray, seed: int = 0) -> Problem:
-    return pose(X, y, device="cpu", random_state=seed)
+    return make_problem(X, y, device="cpu", random_state=seed)
 
 
 def counted(X: np.ndarray, y: np.ndarray, lower: int, upper: int, seed: int = 0) -> Count:

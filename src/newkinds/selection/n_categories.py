@@ -1,6 +1,7 @@
-"""How many categories are there? The published searches, and the door to our own.
+"""How many categories are there? One function a rule, one table of rules: `COUNT_RULES`.
 
-Ours, by rehearsal, is in `newkinds.methods.counting`. The published ones need clusterings of everything, no more.
+Our own rule, by rehearsal, is in `newkinds.selection.counting`. The published ones cluster everything, without
+labels.
 
 Max-ACC: cluster all samples without labels into K categories, score by the clustering accuracy on the labelled
 ones, and search for the best K by Brent's bounded method. GCD clusters by k-means; the PIM paper by its
@@ -9,38 +10,39 @@ unsupervised objective G with lam = 1.
 The rules are fixed, whatever the estimator that uses them is set to: k-means with greedy seeding (`n_init`
 restarts), and for G from that start temperature 25 and weight decay 0.01. G is trained by L-BFGS until it has
 converged or, with solver "adam", for the paper's 500 epochs. The paper starts G from k-means++ seeds; a full
-k-means makes the curve over K less noisy. Of a large collection an excerpt is looked at, see `Problem.excerpt`.
+k-means makes the curve over K less noisy. A large collection is searched by an excerpt, see `Problem.excerpt`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
-from sklearn.utils import check_array
 
-from newkinds.engine import Run, SolverName, kmeans, optimise
+from newkinds.engine import Run
 from newkinds.errors import InputError
-from newkinds.methods.counting import count_categories
-from newkinds.methods.problem import FLOATS, Problem, as_array, pose
-from newkinds.methods.rehearsal import REHEARSED
+from newkinds.names import CountRule, SolverName
 from newkinds.objective import SELECTION
 from newkinds.runtime import report_progress
-
-Rule = Literal["rehearsal", "max-acc-kmeans", "max-acc-pim", "silhouette"]
-RULES: tuple[Rule, ...] = get_args(Rule)
+from newkinds.selection.counting import count_categories
+from newkinds.selection.problem import Problem, checked_features, make_problem
+from newkinds.selection.rehearsal import REHEARSED
+from newkinds.selection.training import Training, cluster
 
 MOST_CATEGORIES = 1000
 """Upper bound of the published searches."""
 SEARCH_EPOCHS = 500
 """Most evaluations of G for one K; for Adam the paper's number of epochs (half of a training)."""
 SEARCH_TOLERANCE = 1e-3
-"""Of L-BFGS where only categories are counted or compared, not kept."""
-SEARCH_LAM = 1.0
+"""Of L-BFGS where G is only trained to compare candidates."""
+UNSUPERVISED_LAM = 1.0
+"""Of G where no label can choose: the paper's in the search for K."""
 SILHOUETTE_MOST = 20
 """Largest K tried when no label says anything: the index costs one k-means for each K."""
+STAGE = "estimating the number of categories"
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class CategoryCount:
 def estimate_n_categories(
     X: Any,
     y: npt.ArrayLike,
-    method: Rule = "rehearsal",
+    method: CountRule = "rehearsal",
     bounds: tuple[int, int] | None = None,
     *,
     n_init: int = 10,
@@ -106,12 +108,12 @@ def estimate_n_categories(
     >>> from sklearn.datasets import load_digits
     >>> digits = load_digits()
     >>> y = np.where(digits.target < 5, digits.target, -1)
-    >>> found = estimate_n_categories(digits.data, y, "max-acc-kmeans", bounds=(5, 20), random_state=0)
-    >>> found.bounds, found.n_categories in found.curve
+    >>> count = estimate_n_categories(digits.data, y, "max-acc-kmeans", bounds=(5, 20), random_state=0)
+    >>> count.bounds, count.n_categories in count.curve
     ((5, 20), True)
     """
-    features = check_array(as_array(X), dtype=FLOATS, ensure_min_samples=2, ensure_all_finite=False)
-    problem = pose(features, y, device=device, random_state=random_state)
+    features = checked_features(X)
+    problem = make_problem(features, y, device=device, random_state=random_state)
     if bounds is not None and (len(bounds) != 2 or any(int(bound) != bound for bound in bounds)):
         raise InputError(f"bounds must be two integers, the least and the most categories; got {bounds!r}")
     if n_init < 1:
@@ -119,64 +121,87 @@ def estimate_n_categories(
     return search_n_categories(problem, method, bounds, n_init=n_init, solver=solver)
 
 
+@dataclass(frozen=True)
+class Search:
+    """What a rule is given beside the problem: the same as `estimate_n_categories` is."""
+
+    bounds: tuple[int, int] | None = None
+    n_init: int = 10
+    solver: SolverName = "lbfgs"
+
+
 def search_n_categories(
     problem: Problem,
-    method: Rule,
+    method: CountRule,
     bounds: tuple[int, int] | None = None,
     *,
     n_init: int = 10,
     solver: SolverName = "lbfgs",
 ) -> CategoryCount:
-    """`estimate_n_categories` for a problem that has been posed already."""
-    if method not in RULES:
-        raise InputError(f"the rule for n_categories must be one of {', '.join(RULES)}; got {method!r}")
+    """`estimate_n_categories` for a problem that was made already."""
+    if method not in COUNT_RULES:
+        raise InputError(f"the rule for n_categories must be one of {', '.join(COUNT_RULES)}; got {method!r}")
     if not problem.n_known and method != "silhouette":
         raise InputError(f"{method} scores by the labelled samples, and there are none")
-    if method == "rehearsal":
-        return _by_rehearsal(problem, bounds)
-    seed = int(problem.rng.randint(2**31 - 1))
-    n = len(problem.columns)
-    if method == "silhouette":
-        least = max(problem.n_known, min(2, n - 1))
-        most = max(least, min(SILHOUETTE_MOST, n - 1, problem.most_categories))
-        lower, upper = _check_bounds(problem, *(bounds or (least, most)))
-        curve = {}
-        part = problem.excerpt(upper)
-        for k in range(lower, upper + 1):
-            curve[k] = _silhouette(part, k, n_init, np.random.RandomState(seed))
-            report_progress("estimating the number of categories", k - lower + 1, upper - lower + 1)
-    else:
-        lower, upper = _check_bounds(problem, *(bounds or _published_bounds(problem)))
-        part = problem.excerpt(upper)
-
-        def score(k: int) -> float:
-            # The same seed for every K: the curve does not depend on the order in which Brent visits them.
-            rng, stage = np.random.RandomState(seed), f"trying {k} categories"
-            clustering = kmeans(
-                part.samples, k, n_init=n_init, tolerance=part.kmeans_tolerance, rng=rng, stage=stage
-            )
-            if method == "max-acc-kmeans":
-                return part.labelled_accuracy(clustering.columns)
-            run = Run(clustering.centroids, SELECTION.at(SEARCH_LAM))
-            trained = optimise(
-                part.samples, [run], solver=solver, max_iter=SEARCH_EPOCHS, tolerance=SEARCH_TOLERANCE, stage=stage
-            )
-            return part.labelled_accuracy(trained.partitioners[0])
-
-        curve = maximise_over_integers(score, lower, upper)
-    best = max(curve, key=lambda k: (curve[k], -k))
-    return CategoryCount(best, dict(sorted(curve.items())), (lower, upper), method)
+    return COUNT_RULES[method](problem, Search(bounds, n_init, solver))
 
 
-def _by_rehearsal(problem: Problem, bounds: tuple[int, int] | None) -> CategoryCount:
+def by_rehearsal(problem: Problem, search: Search) -> CategoryCount:
+    """Our own: see `newkinds.selection.counting`."""
     if problem.n_known < 2:
         raise InputError("a rehearsal hides a known category, so it needs two; give n_categories, or another rule")
-    lower, upper = _check_bounds(problem, *(bounds or _published_bounds(problem)))
+    lower, upper = _check_bounds(problem, *(search.bounds or _published_bounds(problem)))
     if lower == upper:  # nothing to look for; everything may be labelled
         return CategoryCount(lower, {}, (lower, upper), "rehearsal", (lower, upper))
-    part = problem.excerpt(2 * problem.n_known, REHEARSED)
-    found = count_categories(part, lower, upper)
-    return CategoryCount(found.n_categories, found.curve, (lower, upper), "rehearsal", found.interval)
+    count = count_categories(problem.excerpt(2 * problem.n_known, REHEARSED), lower, upper)
+    return CategoryCount(count.n_categories, count.curve, (lower, upper), "rehearsal", count.interval)
+
+
+def by_labelled_accuracy(problem: Problem, search: Search, *, method: CountRule) -> CategoryCount:
+    """Max-ACC: cluster everything without labels; the K whose clusters match the labels best."""
+    seed = int(problem.rng.randint(2**31 - 1))
+    lower, upper = _check_bounds(problem, *(search.bounds or _published_bounds(problem)))
+    part = problem.excerpt(upper)
+    training = Training(search.solver, max_iter=SEARCH_EPOCHS, tolerance=SEARCH_TOLERANCE)
+
+    def score(k: int) -> float:
+        # The same seed for every K: the curve does not depend on the order in which Brent visits them.
+        rng, stage = np.random.RandomState(seed), f"trying {k} categories"
+        clustering = cluster(part, k, n_init=search.n_init, rng=rng, stage=stage)
+        if method == "max-acc-kmeans":
+            return part.labelled_accuracy(clustering.columns)
+        run = Run(clustering.centroids, SELECTION.at(UNSUPERVISED_LAM))
+        return part.labelled_accuracy(training.train(part, [run], stage).partitioners[0])
+
+    return _best(maximise_over_integers(score, lower, upper), (lower, upper), method)
+
+
+def by_silhouette(problem: Problem, search: Search) -> CategoryCount:
+    """Without any labels: the K whose clusters lie farthest apart."""
+    seed, n = int(problem.rng.randint(2**31 - 1)), len(problem.columns)
+    least = max(problem.n_known, min(2, n - 1))
+    most = max(least, min(SILHOUETTE_MOST, n - 1, problem.most_categories))
+    lower, upper = _check_bounds(problem, *(search.bounds or (least, most)))
+    part = problem.excerpt(upper)
+    curve = {}
+    for k in range(lower, upper + 1):
+        curve[k] = _silhouette(part, k, search.n_init, np.random.RandomState(seed))
+        report_progress(STAGE, k - lower + 1, upper - lower + 1)
+    return _best(curve, (lower, upper), "silhouette")
+
+
+COUNT_RULES: dict[CountRule, Callable[[Problem, Search], CategoryCount]] = {
+    "rehearsal": by_rehearsal,
+    "max-acc-kmeans": partial(by_labelled_accuracy, method="max-acc-kmeans"),
+    "max-acc-pim": partial(by_labelled_accuracy, method="max-acc-pim"),
+    "silhouette": by_silhouette,
+}
+
+
+def _best(curve: dict[int, float], bounds: tuple[int, int], method: CountRule) -> CategoryCount:
+    """The best K of a curve, of equals the smallest."""
+    best = max(curve, key=lambda k: (curve[k], -k))
+    return CategoryCount(best, dict(sorted(curve.items())), bounds, method)
 
 
 def _published_bounds(problem: Problem) -> tuple[int, int]:
@@ -210,7 +235,7 @@ def maximise_over_integers(score: Callable[[int], float], lower: int, upper: int
         k = round(float(x))
         if k not in tried:
             tried[k] = score(k)
-            report_progress("estimating the number of categories", min(len(tried), expected), expected)
+            report_progress(STAGE, min(len(tried), expected), expected)
         return -tried[k]
 
     if lower == upper:
@@ -224,7 +249,7 @@ def maximise_over_integers(score: Callable[[int], float], lower: int, upper: int
                 if lower <= neighbour <= upper:
                     loss(neighbour)
             settled = tried[best] == max(tried.values())
-    report_progress("estimating the number of categories", expected, expected)
+    report_progress(STAGE, expected, expected)
     return tried
 
 
@@ -236,17 +261,10 @@ def _check_bounds(problem: Problem, lower: int, upper: int) -> tuple[int, int]:
 
 def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomState) -> float:
     """Simplified silhouette of a k-means clustering: distances to centroids in place of all pairs."""
-    clustering = kmeans(
-        problem.samples,
-        k,
-        n_init=n_init,
-        tolerance=problem.kmeans_tolerance,
-        rng=rng,
-        stage=f"trying {k} categories",
-    )
+    clustering = cluster(problem, k, n_init=n_init, rng=rng, stage=f"trying {k} categories")
     if k == 1:
         return 0.0
     features = problem.samples.take(np.arange(len(problem.columns))).cpu().numpy()
     squares = 1 + (clustering.centroids**2).sum(1) - 2 * features @ clustering.centroids.T
-    own, other = np.sqrt(np.maximum(np.partition(squares, 1, axis=1)[:, :2], 0)).T
-    return float(np.mean((other - own) / np.maximum(other, np.finfo(np.float32).tiny)))
+    nearest, second = np.sqrt(np.maximum(np.partition(squares, 1, axis=1)[:, :2], 0)).T
+    return float(np.mean((second - nearest) / np.maximum(second, np.finfo(np.float32).tiny)))

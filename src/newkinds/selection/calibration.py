@@ -15,9 +15,9 @@ from scipy.special import expit, log_softmax, logit, logsumexp
 
 from newkinds.engine import Partitioner
 from newkinds.labels import IntArray
-from newkinds.methods.problem import Problem
-from newkinds.methods.rehearsal import FloatArray, Rehearsal
 from newkinds.metrics import match_categories
+from newkinds.selection.problem import Problem
+from newkinds.selection.rehearsal import FloatArray, Rehearsal
 
 CALIBRATED = 1 << 14
 """Hidden samples of one rehearsal that are looked at."""

@@ -1,73 +1,32 @@
 """Arguments and options that commands share: their types, and what --help says of them."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from newkinds import METHOD_CLASSES
+from newkinds.names import (
+    AUTO,
+    COUNT_RULES,
+    FEATURE_ENDINGS,
+    INITS,
+    LABEL_ENDINGS,
+    LAM_RULES,
+    TABLE_ENDINGS,
+    listed,
+)
 
-class Method(StrEnum):
-    pim = "pim"
-    rim = "rim"
-    tim = "tim"
-    sskm = "sskm"
-    kmeans = "kmeans"
-    simgcd = "simgcd"
-    uno = "uno"
-    orca = "orca"
-    rankstats = "rankstats"
-
-
-class BenchmarkName(StrEnum):
-    datasets = "datasets"
-    main = "main"
-    estimate_k = "estimate-k"
-    estimated_k = "estimated-k"
-    ablation = "ablation"
-    init = "init"
-    lambda_ = "lambda"
-    all = "all"
-
-
-class ClassifierName(StrEnum):
-    simgcd = "simgcd"
-    uno = "uno"
-
-
-class RecipeName(StrEnum):
-    newkinds = "newkinds"
-    paper = "paper"
-    release = "release"
-
-
-class SolverOption(StrEnum):
-    lbfgs = "lbfgs"
-    adam = "adam"
-
-
-class SearchRule(StrEnum):
-    rehearsal = "rehearsal"
-    max_acc_pim = "max-acc-pim"
-    max_acc_kmeans = "max-acc-kmeans"
-
-
-class OutputFormat(StrEnum):
-    csv = "csv"
-    jsonl = "jsonl"
-    parquet = "parquet"
-
+FEATURES = f"a folder with all_feats.npy …, or a {listed(FEATURE_ENDINGS)} file"
 
 Source = Annotated[
     str,
     typer.Argument(
-        help="Features (a folder with all_feats.npy …, an .npz, .npy or .parquet file), a folder of images, "
-        "a table of texts (.csv, .tsv, .jsonl, .parquet), or NAME:FOLDER, a published set (cub:downloads)."
+        help=f"Features ({FEATURES}), a folder of images, a table of texts ({listed(TABLE_ENDINGS)}), or "
+        "NAME:FOLDER, a published set (cub:downloads)."
     ),
 ]
-FeatureSource = Annotated[
-    str, typer.Argument(help="Features (a folder with all_feats.npy …, an .npz, .npy or .parquet file).")
-]
+FeatureSource = Annotated[str, typer.Argument(help=f"Features: {FEATURES}.")]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.")]
 LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the labels in a table of texts.")]
 EncoderName = Annotated[
@@ -86,7 +45,7 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder made by `newkinds disc
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="Labels, one a sample or with an id column (.npy, .txt, .csv, .tsv, .parquet); blank, -1: unlabelled."
+        help=f"Labels, one a sample or with an id column ({listed(LABEL_ENDINGS)}); blank, -1: unlabelled."
     ),
 ]
 Truth = Annotated[
@@ -95,8 +54,23 @@ Truth = Annotated[
         help="True labels, only for scoring All / Old / New: a file, a table's column, or `folders` of images."
     ),
 ]
+if TYPE_CHECKING:
+    MethodName = str
+else:
+    MethodName = Literal[*sorted(METHOD_CLASSES)]
+MethodOption = Annotated[MethodName, typer.Option("--method", help="How to partition.")]
+NCategories = Annotated[
+    str, typer.Option(help=f"Known and new together: a number, {listed((AUTO, *COUNT_RULES))}.", metavar="K")
+]
+Lam = Annotated[
+    str | None, typer.Option(help=f"Weight of confidence: a number, or {listed((AUTO, *LAM_RULES))} (PIM).")
+]
+Temperature = Annotated[str | None, typer.Option(help="Scale of the logits: a number, or auto or rehearsal (PIM).")]
+InitName = Annotated[
+    str | None, typer.Option("--init", help=f"Start: {', '.join(INITS)}, or an .npy file of prototypes.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
-DeviceName = Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and results asked for.")]
 Checkpoint = Annotated[
     float,
@@ -106,3 +80,11 @@ Checkpoint = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
+
+
+def number_or_name(text: str, kind: type[int] | type[float]) -> int | float | str:
+    """An option that takes a number or the name of a rule; the estimator checks the name."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text

@@ -1,8 +1,8 @@
 """How many categories are there? Two answers from the same rehearsals, put together.
 
-*The peak.* With too few categories some are merged, with too many some are split: what a hidden category gets back,
-see `newkinds.methods.rehearsal.Sighting`, is highest near the true number. All samples take part in a rehearsal, so
-the number looked for is the same as in the real problem.
+*The peak.* With too few categories some are merged, with too many some are split: the share of a hidden category
+that is recovered, see `newkinds.selection.rehearsal.Recovery`, is highest near the true number. All samples take
+part in a rehearsal, so the number looked for is the same as in the real problem.
 
 *The sizes.* In a rehearsal, an unlabelled sample belongs to a category that kept labels or to another. Hidden
 samples tell how often one of either sort ends in a kept category, and clearly so; how many unlabelled ones did then
@@ -20,7 +20,7 @@ two disagree.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,22 +28,23 @@ from scipy.stats import norm as normal
 
 from newkinds.engine import Partitioner, Run
 from newkinds.labels import IntArray
-from newkinds.methods.problem import Problem
-from newkinds.methods.rehearsal import (
-    FloatArray,
-    Rehearsal,
-    Sighting,
-    draw_rehearsals,
-    semi_supervised_start,
-    train,
-    unlabelled_ratio,
-)
 from newkinds.objective import PARTITION
 from newkinds.runtime import report_progress
+from newkinds.selection.problem import Problem
+from newkinds.selection.rehearsal import (
+    REHEARSAL_START,
+    REHEARSAL_TRAINING,
+    FloatArray,
+    Recovery,
+    Rehearsal,
+    Setting,
+    draw_rehearsals,
+    unlabelled_ratio,
+)
 
-REHEARSALS = 4
+COUNTING_REHEARSALS = 4
 """Every number is tried in all of them."""
-SEARCH_LAM, SEARCH_TEMPERATURE = 0.03, 40.0
+COUNTING_SETTING = Setting(lam=0.03, temperature=40.0)
 """With which numbers of categories are compared. At a large lam superfluous categories die out, and every number
 looks the same."""
 RATIO = 1.2
@@ -77,51 +78,51 @@ class Count:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class _Observation:
     """What one rehearsal showed for one number of categories.
 
     Attributes
     ----------
-    sighting : Sighting
+    recovery : Recovery
     stayed, strayed : ndarray of shape (kept categories, 2), (hidden categories, 2)
         Of each category, how many hidden samples it has, and how many of them clearly ended in a kept category.
     in_kept : float
         Share of the unlabelled samples of the real problem that did.
     """
 
-    sighting: Sighting
+    recovery: Recovery
     stayed: IntArray
     strayed: IntArray
     in_kept: float
 
     @classmethod
-    def of(cls, problem: Problem, rehearsal: Rehearsal, partitioner: Partitioner) -> "_Shown":
+    def of(cls, problem: Problem, rehearsal: Rehearsal, partitioner: Partitioner) -> "_Observation":
         unlabelled = ~problem.labelled
         kept = rehearsal.truth < rehearsal.n_kept
         margins = problem.samples.margins(partitioner, rehearsal.n_kept)
         of_hidden = margins[rehearsal.hidden]
         least = np.quantile(of_hidden[kept], 1 - CLEAR) if kept.any() else 0.0
         return cls(
-            rehearsal.look(problem.samples.assign(partitioner), unlabelled),
+            rehearsal.recovery(problem.samples.assign(partitioner), unlabelled),
             _counted(rehearsal.truth[kept], of_hidden[kept] >= least),
             _counted(rehearsal.truth[~kept], of_hidden[~kept] >= least),
             float((margins[unlabelled] >= least).mean()),
         )
 
-    def recovered(self, ratio: float) -> FloatArray:
-        """Of each hidden category."""
-        return self.sighting.scores(ratio)[self.sighting.is_hidden]
+    def hidden_scores(self, ratio: float) -> FloatArray:
+        """Score of each hidden category, see `Recovery.scores`."""
+        return self.recovery.scores(ratio)[self.recovery.is_hidden]
 
 
 def count_categories(problem: Problem, lower: int, upper: int, weight_decay: float = 0.01) -> Count:
     """Estimate the number of categories, which is looked for between two bounds."""
-    search = _Search(problem, draw_rehearsals(problem, REHEARSALS), weight_decay)
+    search = _Search(problem, draw_rehearsals(problem, COUNTING_REHEARSALS), weight_decay)
     search.visit([min(max(2 * problem.n_known, lower), upper)])
     guess = search.estimates()[1]
     reach = [round(guess * RATIO**i) for i in range(-REACH, REACH + 1)]
-    while new := search.unlike_those_tried(min(max(k, lower), upper) for k in reach):
-        search.visit(new)
-        numbers, peak = sorted(search.shown), search.estimates()[0]
+    while untried := search.untried(min(max(k, lower), upper) for k in reach):
+        search.visit(untried)
+        numbers, peak = sorted(search.observations), search.estimates()[0]
         reach = []
         if peak <= numbers[1]:
             reach += [round(numbers[0] / RATIO**i) for i in (1, 2)]
@@ -134,18 +135,19 @@ class _Search:
     """Rehearsals at every number of categories that was tried."""
 
     def __init__(self, problem: Problem, rehearsals: Sequence[Rehearsal], weight_decay: float) -> None:
-        self.problem, self.rehearsals, self.weight_decay = problem, rehearsals, weight_decay
-        self.shown: dict[int, list[_Shown]] = {}
+        self.problem, self.rehearsals = problem, rehearsals
+        self.training = replace(REHEARSAL_TRAINING, weight_decay=weight_decay)
+        self.observations: dict[int, list[_Observation]] = {}
         self.ratio = np.inf  # of unlabelled to labelled samples in known categories
         # Of the labelled samples, those in categories that keep labels.
-        in_kept = [problem.labelled.sum() - (each.truth >= each.n_kept).sum() for each in rehearsals]
+        in_kept = [problem.labelled.sum() - (rehearsal.truth >= rehearsal.n_kept).sum() for rehearsal in rehearsals]
         self.kept_share = float(np.mean(in_kept) / problem.labelled.sum())
 
-    def unlike_those_tried(self, numbers: Iterable[int]) -> list[int]:
+    def untried(self, numbers: Iterable[int]) -> list[int]:
         """Numbers that are not almost the same as one tried already, ascending."""
         chosen: list[int] = []
         for k in sorted(set(numbers)):
-            if all(abs(np.log(k / other)) > np.log(RATIO) / 4 for other in (*self.shown, *chosen)):
+            if all(abs(np.log(k / other)) > np.log(RATIO) / 4 for other in (*self.observations, *chosen)):
                 chosen.append(k)
         return chosen
 
@@ -153,63 +155,62 @@ class _Search:
         for i, k in enumerate(numbers):
             self._visit(k)
             report_progress("estimating the number of categories", i + 1, len(numbers))
-        seen = [shown.sighting for at_number in self.shown.values() for shown in at_number]
-        self.ratio = unlabelled_ratio(seen)
+        recoveries = [observation.recovery for of_number in self.observations.values() for observation in of_number]
+        self.ratio = unlabelled_ratio(recoveries)
 
     def _visit(self, n_categories: int) -> None:
-        problem = self.problem
+        problem, setting = self.problem, COUNTING_SETTING
         runs = [
             Run(
-                semi_supervised_start(problem, labels, n_categories),
-                PARTITION.at(SEARCH_LAM),
-                SEARCH_TEMPERATURE,
-                labels=labels,
+                REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels),
+                PARTITION.at(setting.lam),
+                setting.temperature,
+                labels=rehearsal.labels,
             )
-            for labels in (rehearsal.labels for rehearsal in self.rehearsals)
+            for rehearsal in self.rehearsals
         ]
-        stage = f"trying {n_categories} categories"
-        rehearsed = train(problem, runs, weight_decay=self.weight_decay, stage=stage)
-        self.shown[n_categories] = [
-            _Shown.of(problem, rehearsal, partitioner)
-            for rehearsal, partitioner in zip(self.rehearsals, rehearsed, strict=True)
+        trained = self.training.train(problem, runs, f"trying {n_categories} categories")
+        self.observations[n_categories] = [
+            _Observation.of(problem, rehearsal, partitioner)
+            for rehearsal, partitioner in zip(self.rehearsals, trained.partitioners, strict=True)
         ]
 
     def estimates(self, generator: np.random.Generator | None = None) -> tuple[float, float]:
         """The number by the peak and that by the sizes; with a generator, of categories that are drawn again."""
-        numbers = np.array(sorted(self.shown))
+        numbers = np.array(sorted(self.observations))
         drawn = [self._categories(i, generator) for i in range(len(self.rehearsals))]
-        recovered = [
+        scores = [
             np.mean(
                 [
-                    shown.recovered(self.ratio)[hidden].mean()
-                    for shown, (_, hidden) in zip(self.shown[k], drawn, strict=True)
+                    observation.hidden_scores(self.ratio)[hidden].mean()
+                    for observation, (_, hidden) in zip(self.observations[k], drawn, strict=True)
                 ]
             )
             for k in numbers
         ]
         # The more categories, the fewer samples of new ones have none but a known one to go to.
-        sizes = [self._by_size(self.shown[k], drawn) for k in numbers[len(numbers) // 2 :]]
-        return _peak(numbers, np.array(recovered)), float(np.exp(np.mean(np.log(sizes))))
+        sizes = [self._by_size(self.observations[k], drawn) for k in numbers[len(numbers) // 2 :]]
+        return _peak(numbers, np.array(scores)), float(np.exp(np.mean(np.log(sizes))))
 
     def _categories(self, rehearsal: int, generator: np.random.Generator | None) -> tuple[IntArray, IntArray]:
         """The kept and the hidden categories of a rehearsal, or as many drawn from them with replacement."""
-        shown = next(iter(self.shown.values()))[rehearsal]
-        n_kept, n_hidden = len(shown.stayed), len(shown.strayed)
+        observation = next(iter(self.observations.values()))[rehearsal]
+        n_kept, n_hidden = len(observation.stayed), len(observation.strayed)
         if generator is None:
             return np.arange(n_kept), np.arange(n_hidden)
         return generator.integers(n_kept, size=n_kept), generator.integers(n_hidden, size=n_hidden)
 
-    def _by_size(self, rehearsed: Sequence[_Shown], drawn: Sequence[tuple[IntArray, IntArray]]) -> float:
+    def _by_size(self, observations: Sequence[_Observation], drawn: Sequence[tuple[IntArray, IntArray]]) -> float:
         """The number that the sizes speak for in all rehearsals with one number."""
 
         def share(counts: IntArray, otherwise: float) -> float:
             total, ended = counts.sum(axis=0)
             return float(ended / total) if total else otherwise
 
-        pairs = list(zip(rehearsed, drawn, strict=True))
-        stayed = share(np.concatenate([shown.stayed[kept] for shown, (kept, _) in pairs]), 1.0)
-        strayed = share(np.concatenate([shown.strayed[hidden] for shown, (_, hidden) in pairs]), 0.0)
-        in_kept = np.mean([shown.in_kept for shown in rehearsed])
+        pairs = list(zip(observations, drawn, strict=True))
+        stayed = share(np.concatenate([observation.stayed[kept] for observation, (kept, _) in pairs]), 1.0)
+        strayed = share(np.concatenate([observation.strayed[hidden] for observation, (_, hidden) in pairs]), 0.0)
+        in_kept = np.mean([observation.in_kept for observation in observations])
         belong = (in_kept - strayed) / max(stayed - strayed, LEAST_DIFFERENCE)
         known = np.clip(belong / self.kept_share, 0, 1)
         n_unlabelled = int((~self.problem.labelled).sum())
@@ -230,8 +231,8 @@ class _Search:
         of_size = np.sqrt(sizes.var() + LEAST_SIZE_DEVIATION**2 + self._size_variance(size))
         low, middle, high = _quantiles(np.log(size), of_size, peaks, lower, upper)
         curve = {
-            k: float(np.mean([shown.recovered(self.ratio).mean() for shown in self.shown[k]]))
-            for k in sorted(self.shown)
+            k: float(np.mean([observation.hidden_scores(self.ratio).mean() for observation in observations]))
+            for k, observations in sorted(self.observations.items())
         }
         return Count(round(middle), (math.floor(low), math.ceil(high)), curve, peak, size)
 

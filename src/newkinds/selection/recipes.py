@@ -5,8 +5,7 @@ from typing import Literal
 
 import numpy as np
 
-from newkinds.engine import Inertia, Seeding, SolverName
-from newkinds.methods.n_categories import Rule
+from newkinds.names import CountRule, Inertia, LamRule, RecipeName, Seeding, SolverName
 from newkinds.objective import SELECTION, SELECTION_RELEASED, Objective
 
 
@@ -57,15 +56,15 @@ class Recipe:
     n_init: int = 10
     inertia: Inertia = "squared"
     solver: SolverName = "adam"
-    rule: Literal["labelled", "rehearsal"] = "labelled"
-    n_categories_rule: Rule = "max-acc-pim"
+    rule: LamRule = "labelled"
+    n_categories_rule: CountRule = "max-acc-pim"
     consensus: int = 1
 
 
 PAPER_GRID = tuple(np.linspace(0.05, 1.0, 19).tolist())
 RELEASED_GRID = tuple((np.arange(2, 21) / 20).tolist())  # 0.10, 0.15, … 1.00
 
-RECIPES: dict[str, Recipe] = {
+RECIPES: dict[RecipeName, Recipe] = {
     "newkinds": Recipe(
         lam_grid=PAPER_GRID,
         selection_restarts=3,

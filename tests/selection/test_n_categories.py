@@ -5,7 +5,7 @@ import pytest
 
 from newkinds import PIM, InputError, KMeans, estimate_n_categories
 from newkinds.data import digits
-from newkinds.methods.n_categories import maximise_over_integers
+from newkinds.selection.n_categories import maximise_over_integers
 
 
 def blobs(n_categories: int, known: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

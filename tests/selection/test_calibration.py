@@ -7,9 +7,9 @@ from scipy.special import logit, softmax
 from newkinds import PIM, InputError
 from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
-from newkinds.methods.calibration import Calibration, calibrate
-from newkinds.methods.problem import Problem, pose
-from newkinds.methods.rehearsal import Rehearsal
+from newkinds.selection.calibration import Calibration, calibrate
+from newkinds.selection.problem import Problem, make_problem
+from newkinds.selection.rehearsal import Rehearsal
 
 RAW = np.linspace(0.02, 0.98, 25)
 
@@ -54,7 +54,7 @@ def sampled(temperature: float, n: int = 3000, n_categories: int = 5, seed: int 
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     p = softmax(temperature * X[:, :n_categories], axis=1)
     truth = (rng.random(n)[:, None] > p.cumsum(axis=1)).sum(axis=1).clip(0, n_categories - 1)
-    problem = pose(X, truth, device="cpu", random_state=0)
+    problem = make_problem(X, truth, device="cpu", random_state=0)
     return problem, Rehearsal(np.full(n, UNLABELLED), np.ones(n, dtype=bool), truth, n_kept=3)
 
 

@@ -1,46 +1,46 @@
 """Rehearsal: choose settings by discovering again what is known already.
 
-The published rule scores an unsupervised model on the labelled samples, and so says nothing of new categories. A
-rehearsal poses the real task in small: some known categories lose all their labels, the others some of theirs, the
+The published rule scores an unsupervised model on the labelled samples, so it says nothing about new categories. A
+rehearsal is the real task in small: some known categories lose all their labels, the others lose some, the
 supervised objective is trained on what is left, and what was hidden is the truth to score against. The hidden
 categories stand for the new ones. That is the one assumption: known categories are like those nobody has named.
 
-A search goes through several rehearsals: the first tries every candidate, the next ones fewer and fewer of the
+A search goes through several rehearsals. The first tries every candidate, the next ones fewer and fewer of the
 best. A single rehearsal's scores are noisy, and the good settings lie on a ridge on which a higher temperature goes
 with a lower lam, so neighbours along that ridge are averaged.
 
-The score is the accuracy on what was hidden, but not that alone. Truth is known of the labelled samples only, so a
-hidden category that is merged with a really new one looks as if it had been found. It does have too many unlabelled
-samples in its column, though; each category therefore counts by how much of its column it can account for.
+The score is the accuracy on what was hidden, with a correction. The truth is known for labelled samples only, so a
+hidden category that is merged with a really new one looks as if it had been found. But then its column holds too
+many unlabelled samples; each category therefore counts by how much of its column it can account for.
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from newkinds.engine import Partitioner, Run, kmeans, optimise
+from newkinds.engine import Partitioner, Run
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.problem import Problem
 from newkinds.objective import Objective
+from newkinds.selection.problem import Problem
+from newkinds.selection.training import Start, Training
 
 ROUNDS = ((1, 1.0), (1, 0.4), (2, 0.2), (4, 0.15))
 """Rehearsals that are held at the same time, and the share of the candidates that take part."""
 REHEARSALS = sum(n for n, _ in ROUNDS)
+"""Of one search for lam and the temperature."""
 HIDDEN_CATEGORIES = HIDDEN_SAMPLES = 1 / 3
 """Shares of the known categories, and of the labelled samples of one that keeps its labels."""
 LEAST_SURVIVORS = 3
 REHEARSED = 1 << 15
-"""Samples on which rehearsals are held; of a larger collection an excerpt."""
-START_ITERATIONS = 10
-"""Of k-means, where only a comparison follows."""
-EVALUATIONS = 250
-TOLERANCE = 3e-4
-"""Of L-BFGS: what is only compared need not converge to the last digit, but settings that converge slowly, those
-with a high temperature, must not be judged before they have."""
+"""Samples on which rehearsals are held: a larger collection gives an excerpt."""
+REHEARSAL_START = Start(n_init=1, max_iter=10)
+REHEARSAL_TRAINING = Training("lbfgs", max_iter=250, tolerance=3e-4)
+"""What is only compared need not converge to the last digit, but settings that converge slowly, those with a high
+temperature, must not be judged before they have."""
 TEMPERATURES = (10.0, 15.0, 25.0, 40.0, 60.0, 100.0)
 LAMS = (0.01, 0.03, 0.1, 0.3, 1.0)
 PRODUCTS = (0.4, 15.0)
@@ -71,28 +71,30 @@ class Rehearsal:
     truth: IntArray
     n_kept: int
 
-    def look(self, columns: IntArray, unlabelled: npt.NDArray[np.bool_]) -> "Sighting":
+    def recovery(self, columns: IntArray, unlabelled: npt.NDArray[np.bool_]) -> "Recovery":
         """What became of the categories, given every sample's column and which have no label in the problem."""
         n_columns = int(columns.max()) + 1
         categories, rows = np.unique(self.truth, return_inverse=True)
         table = np.zeros((len(categories), n_columns), dtype=np.int64)
         np.add.at(table, (rows, columns[self.hidden]), 1)
-        those, matched = linear_sum_assignment(table, maximize=True)
+        matched_rows, matched_columns = linear_sum_assignment(table, maximize=True)
         column = np.full(len(categories), -1)
-        column[those] = matched
-        matching = column >= 0
-        found, hidden, others = (np.zeros(len(categories), dtype=np.int64) for _ in range(3))
-        found[matching] = table[matching, column[matching]]
-        hidden[matching] = table.sum(axis=0)[column[matching]]
-        others[matching] = np.bincount(columns[unlabelled], minlength=n_columns)[column[matching]]
-        still = np.bincount(self.labels[self.labels != UNLABELLED], minlength=categories.max() + 1)[categories]
+        column[matched_rows] = matched_columns
+        matched = column >= 0
+        recovered, hidden_in_column, unlabelled_in_column = np.zeros((3, len(categories)), dtype=np.int64)
+        recovered[matched] = table[matched, column[matched]]
+        hidden_in_column[matched] = table.sum(axis=0)[column[matched]]
+        unlabelled_in_column[matched] = np.bincount(columns[unlabelled], minlength=n_columns)[column[matched]]
         sizes = table.sum(axis=1)
-        return Sighting(sizes, sizes + still, found, hidden, others, categories >= self.n_kept)
+        kept = np.bincount(self.labels[self.labels != UNLABELLED], minlength=categories.max() + 1)[categories]
+        return Recovery(
+            sizes, sizes + kept, recovered, hidden_in_column, unlabelled_in_column, categories >= self.n_kept
+        )
 
 
 @dataclass(frozen=True)
-class Sighting:
-    """What became of the categories in a rehearsal; one number for each that has hidden samples.
+class Recovery:
+    """What became of the categories in a rehearsal; one number for each category that has hidden samples.
 
     Attributes
     ----------
@@ -100,11 +102,11 @@ class Sighting:
         Hidden samples.
     labelled : ndarray
         Labelled samples of the real problem.
-    found : ndarray
+    recovered : ndarray
         Hidden samples of the category in the column that was matched to it.
-    in_column : ndarray
+    hidden_in_column : ndarray
         Hidden samples of any category in that column.
-    others : ndarray
+    unlabelled_in_column : ndarray
         Samples in that column that have no label in the real problem.
     is_hidden : ndarray of bool
         Whether the category had lost all its labels.
@@ -112,27 +114,27 @@ class Sighting:
 
     sizes: IntArray
     labelled: IntArray
-    found: IntArray
-    in_column: IntArray
-    others: IntArray
+    recovered: IntArray
+    hidden_in_column: IntArray
+    unlabelled_in_column: IntArray
     is_hidden: npt.NDArray[np.bool_]
 
     @property
     def shares(self) -> FloatArray:
-        """Of each category, the share of its hidden samples that was found."""
-        return np.asarray(self.found / self.sizes)
+        """The share of each category's hidden samples that was recovered."""
+        return np.asarray(self.recovered / self.sizes)
 
     @property
     def accuracy(self) -> float:
-        return float(self.found.sum() / self.sizes.sum())
+        return float(self.recovered.sum() / self.sizes.sum())
 
     @property
     def unlabelled_ratio(self) -> float:
-        """Unlabelled samples for each labelled one in the columns of hidden categories that were found."""
-        clear = self.is_hidden & (2 * self.found >= self.sizes) & (self.found > 0)
+        """Unlabelled samples for each labelled one in the columns of hidden categories that were recovered."""
+        clear = self.is_hidden & (2 * self.recovered >= self.sizes) & (self.recovered > 0)
         if not clear.any():
             return float("inf")
-        return float(np.median(self.others[clear] / self.in_column[clear]))
+        return float(np.median(self.unlabelled_in_column[clear] / self.hidden_in_column[clear]))
 
     def scores(self, ratio: float) -> FloatArray:
         """`shares`, each times the root of the part of its column that the category can account for.
@@ -141,8 +143,9 @@ class Sighting:
         """
         if not np.isfinite(ratio):
             return self.shares
-        own = self.found + ratio * self.labelled * self.shares
-        return np.asarray(self.shares * np.sqrt(np.minimum(own / np.maximum(self.in_column + self.others, 1), 1.0)))
+        accounted_for = self.recovered + ratio * self.labelled * self.shares
+        in_column = np.maximum(self.hidden_in_column + self.unlabelled_in_column, 1)
+        return np.asarray(self.shares * np.sqrt(np.minimum(accounted_for / in_column, 1.0)))
 
     def score(self, ratio: float) -> float:
         """Mean of `scores` over the hidden samples."""
@@ -202,9 +205,9 @@ class Rehearsed:
     chosen : Setting
     settings : tuple of Setting
     scores : ndarray of shape (rehearsals, settings)
-        See `Sighting.score`; NaN where a setting had dropped out.
+        See `Recovery.score`; NaN where a setting had dropped out.
     estimates : ndarray of shape (settings,)
-        Mean scores, put on a common level and averaged with those of neighbours: what was chosen by.
+        Mean scores, put on a common level and averaged with those of neighbours; the best one is chosen.
     spread : float
         Standard error of the chosen setting's estimate, over rehearsals.
     """
@@ -226,66 +229,40 @@ def rehearse(
     weight_decay: float,
     stage: str = "rehearsing",
 ) -> tuple[Rehearsed, tuple[Partitioner, ...]]:
-    """Find the best of some settings, and what it gave in each of the `REHEARSALS`."""
+    """Find the best of some settings, and the partitioner it gave in each of the `REHEARSALS`."""
+    training = replace(REHEARSAL_TRAINING, weight_decay=weight_decay)
     scores = np.full((len(rehearsals), len(settings)), np.nan)
     alive, estimates = np.arange(len(settings)), np.zeros(len(settings))
     ratio = np.inf
-    found: list[dict[int, Partitioner]] = []
+    partitioners: list[dict[int, Partitioner]] = []  # of each rehearsal, by setting
     for round_number, (n_rehearsals, share) in enumerate(ROUNDS):
         n_alive = max(LEAST_SURVIVORS, round(len(settings) * share))
         alive = alive[np.sort(np.argsort(-estimates[alive], kind="stable")[:n_alive])]
-        first = len(found)
-        held = rehearsals[first : first + n_rehearsals]
-        starts = [semi_supervised_start(problem, rehearsal.labels, n_categories) for rehearsal in held]
+        first = len(partitioners)
+        current = rehearsals[first : first + n_rehearsals]
+        starts = [REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels) for rehearsal in current]
         runs = [
             Run(start, objective.at(settings[s].lam), settings[s].temperature, labels=rehearsal.labels)
-            for rehearsal, start in zip(held, starts, strict=True)
+            for rehearsal, start in zip(current, starts, strict=True)
             for s in alive.tolist()
         ]
-        part = f"{stage} ({round_number + 1} of {len(ROUNDS)})"
-        trained = train(problem, runs, weight_decay=weight_decay, stage=part)
-        for i, rehearsal in enumerate(held):
-            own = trained[i * len(alive) : (i + 1) * len(alive)]
-            seen = [rehearsal.look(problem.samples.assign(each), ~problem.labelled) for each in own]
+        trained = training.train(problem, runs, f"{stage} ({round_number + 1} of {len(ROUNDS)})").partitioners
+        for i, rehearsal in enumerate(current):
+            of_rehearsal = trained[i * len(alive) : (i + 1) * len(alive)]
+            recoveries = [
+                rehearsal.recovery(problem.samples.assign(partitioner), ~problem.labelled)
+                for partitioner in of_rehearsal
+            ]
             if round_number == 0:
-                ratio = unlabelled_ratio(seen)
-            scores[first + i, alive] = [each.score(ratio) for each in seen]
-            found.append(dict(zip(alive.tolist(), own, strict=True)))
-        estimates = _smoothed(settings, _levelled(scores[: len(found)], alive))
+                ratio = unlabelled_ratio(recoveries)
+            scores[first + i, alive] = [recovery.score(ratio) for recovery in recoveries]
+            partitioners.append(dict(zip(alive.tolist(), of_rehearsal, strict=True)))
+        estimates = _smoothed(settings, _levelled(scores[: len(partitioners)], alive))
     best = int(alive[np.argmax(estimates[alive])])
     deviations = scores[:, best] - scores[:, alive].mean(axis=1)
     spread = float(deviations.std(ddof=1) / np.sqrt(len(deviations))) if len(deviations) > 1 else float("nan")
     rehearsed = Rehearsed(settings[best], tuple(settings), scores, estimates, spread)
-    return rehearsed, tuple(each[best] for each in found)
-
-
-def semi_supervised_start(
-    problem: Problem, labels: IntArray, n_categories: int, n_init: int = 1
-) -> npt.NDArray[np.float32]:
-    """Prototypes by semi-supervised k-means."""
-    return kmeans(
-        problem.samples,
-        n_categories,
-        labels=labels,
-        seeding="d2",
-        n_init=n_init,
-        max_iter=START_ITERATIONS,
-        rng=problem.rng,
-    ).centroids
-
-
-def train(problem: Problem, runs: list[Run], *, weight_decay: float, stage: str) -> tuple[Partitioner, ...]:
-    """Train runs that only serve a comparison."""
-    return optimise(
-        problem.samples,
-        runs,
-        labels=problem.columns,
-        solver="lbfgs",
-        max_iter=EVALUATIONS,
-        weight_decay=weight_decay,
-        tolerance=TOLERANCE,
-        stage=stage,
-    ).partitioners
+    return rehearsed, tuple(of_rehearsal[best] for of_rehearsal in partitioners)
 
 
 def _levelled(scores: FloatArray, alive: IntArray) -> FloatArray:
@@ -298,14 +275,14 @@ def _levelled(scores: FloatArray, alive: IntArray) -> FloatArray:
     return np.asarray(np.nanmean(scores - level, axis=0) + level.mean())
 
 
-def unlabelled_ratio(seen: Sequence[Sighting]) -> float:
+def unlabelled_ratio(recoveries: Sequence[Recovery]) -> float:
     """How many unlabelled samples known categories have for each labelled one.
 
-    Splitting a category does not change what is found in its columns, merging it with others adds to it: the least
-    of what the better settings show.
+    Splitting a category does not change the ratio in its columns, merging it with others raises it: so this is the
+    least of what the better half of the settings show.
     """
-    best = sorted(seen, key=lambda each: -each.accuracy)[: max(1, len(seen) // 2)]
-    return min(each.unlabelled_ratio for each in best)
+    better = sorted(recoveries, key=lambda recovery: -recovery.accuracy)[: max(1, len(recoveries) // 2)]
+    return min(recovery.unlabelled_ratio for recovery in better)
 
 
 def _smoothed(settings: Sequence[Setting], estimates: FloatArray) -> FloatArray:
@@ -313,8 +290,8 @@ def _smoothed(settings: Sequence[Setting], estimates: FloatArray) -> FloatArray:
     lams, temperatures = (
         sorted({getattr(setting, name) for setting in settings}) for name in ("lam", "temperature")
     )
-    places = np.array([(temperatures.index(each.temperature), lams.index(each.lam)) for each in settings])
-    apart = places[:, None] - places
-    along = (apart.sum(axis=2) == 0) & (np.abs(apart[:, :, 0]) == 1)
-    weights = 2.0 * np.eye(len(settings)) + along
+    places = np.array([(temperatures.index(setting.temperature), lams.index(setting.lam)) for setting in settings])
+    steps = places[:, None] - places
+    are_neighbours = (steps.sum(axis=2) == 0) & (np.abs(steps[:, :, 0]) == 1)
+    weights = 2.0 * np.eye(len(settings)) + are_neighbours
     return np.asarray(weights @ estimates / weights.sum(axis=1))

@@ -1,0 +1,56 @@
+"""`newkinds benchmark`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from newkinds.commands.options import DeviceOption, Quiet
+from newkinds.names import BenchmarkName
+
+
+def benchmark(
+    name: Annotated[BenchmarkName, typer.Argument(help="Which table or figure.")],
+    features: Annotated[
+        list[Path], typer.Option(help="A feature set with the truth, or a folder of such; may be given again.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, figures and results.")] = Path(
+        "newkinds-benchmark"
+    ),
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds; tables show mean ± standard deviation.")] = 5,
+    methods: Annotated[
+        str | None, typer.Option(help="Rows of the tables, with commas between, such as pim,simgcd,sskm.")
+    ] = None,
+    imbalance: Annotated[
+        float, typer.Option(help="Of the long-tailed versions of balanced sets in the figure of λ; 0: none.")
+    ] = 50.0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes that compute; on a CPU one for each core, up to 8.", min=1)
+    ] = None,
+    device: DeviceOption = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Make the paper's tables and figures, with every rival, on feature sets of your own.
+
+    Repeat an interrupted command to go on where it was.
+    """
+    from rich.console import Console
+
+    from newkinds.benchmark import run_benchmark
+    from newkinds.terminal import progress_bars
+
+    console = Console(stderr=True)
+    say = (lambda line: None) if quiet else (lambda line: console.print(line, highlight=False, markup=False))
+    with progress_bars(console, quiet):
+        written = run_benchmark(
+            name,
+            features,
+            out,
+            n_seeds=seeds,
+            methods=None if methods is None else [key.strip() for key in methods.split(",")],
+            imbalance=imbalance,
+            device=device,
+            workers=workers,
+            say=say,
+        )
+    typer.echo(f"Read {written}" if not quiet else str(written))

@@ -1,0 +1,47 @@
+"""From a source on the command line to features: what several commands share."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from newkinds.errors import InputError
+
+if TYPE_CHECKING:
+    from newkinds.data import FeatureSet, RawCollection
+    from newkinds.encoders import Encoding
+
+
+def make_encoding(
+    name: str | None, device: str, cache: Path | None, no_cache: bool, workers: int | None, full_precision: bool
+) -> "Encoding":
+    """How photos and texts are to be encoded, from the options that commands share."""
+    from newkinds.encoders import Encoding, default_cache
+
+    if no_cache and cache is not None:
+        raise InputError("--cache and --no-cache contradict each other")
+    place = None if no_cache else cache or default_cache()
+    return Encoding(name, device, False if full_precision else None, place, workers)
+
+
+def collect(
+    source: str, encoding: "Encoding", check: "Callable[[FeatureSet | RawCollection], None]", **options: Any
+) -> "FeatureSet":
+    """Read a source and encode it if need be. Encoding takes long, so `check` looks at what was read before it."""
+    from newkinds.data import RawCollection, read_source
+    from newkinds.encoders import as_features
+    from newkinds.runtime import n_processes
+
+    collection = read_source(source, **options)
+    check(collection)
+    if isinstance(collection, RawCollection) and n_processes() > 1:
+        raise InputError(
+            "photos and texts are encoded by one process: `newkinds encode` first, then share the result"
+        )
+    return as_features(collection, encoding)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        typer.secho(f"Note: {note}", err=True)

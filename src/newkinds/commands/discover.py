@@ -1,0 +1,116 @@
+"""`newkinds discover`"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from newkinds.commands.collecting import collect, make_encoding
+from newkinds.commands.fitting import fit_and_save
+from newkinds.commands.options import (
+    Cache,
+    Checkpoint,
+    DeviceOption,
+    EncoderName,
+    Force,
+    FullPrecision,
+    InitName,
+    LabelColumn,
+    Labels,
+    Lam,
+    MethodOption,
+    NCategories,
+    NoCache,
+    Quiet,
+    Seed,
+    Source,
+    Temperature,
+    TextColumn,
+    Truth,
+    Workers,
+    number_or_name,
+)
+from newkinds.errors import InputError
+from newkinds.names import AUTO, RecipeName, SolverName
+
+
+def discover(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Run folder to make.")],
+    labels: Labels = None,
+    truth: Truth = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    encoder: EncoderName = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
+    n_categories: NCategories = AUTO,
+    method: MethodOption = "pim",
+    recipe: Annotated[
+        RecipeName | None, typer.Option(help="PIM's settings: ours (newkinds), the paper's, the release's.")
+    ] = None,
+    lam: Lam = None,
+    temperature: Temperature = None,
+    consensus: Annotated[
+        int | None, typer.Option(help="Trainings from different starts that are joined (PIM).")
+    ] = None,
+    init: InitName = None,
+    n_init: Annotated[int | None, typer.Option(help="Restarts of k-means.")] = None,
+    solver: Annotated[SolverName | None, typer.Option(help="How to train; by default the recipe's.")] = None,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Evaluations of one training (epochs of adam, iterations of k-means).")
+    ] = None,
+    seed: Seed = 0,
+    device: DeviceOption = "auto",
+    checkpoint: Checkpoint = 20.0,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Classify the known, discover the new, and write a run folder with a report.
+
+    Under torchrun several processes share the samples: torchrun --nproc-per-node 2 -m newkinds discover …
+    """
+    from rich.console import Console
+
+    from newkinds.methods import METHODS
+    from newkinds.run_folder import check_target
+    from newkinds.runs import check_partly_labelled
+    from newkinds.runtime import processes, rank
+    from newkinds.terminal import progress_bars
+
+    options = {
+        "n_categories": number_or_name(n_categories, int),
+        "recipe": recipe,
+        "lam": None if lam is None else number_or_name(lam, float),
+        "temperature": None if temperature is None else number_or_name(temperature, float),
+        "consensus": consensus,
+        "init": None if init is None else read_init(init),
+        "n_init": n_init,
+        "solver": solver,
+        "max_iter": max_iter,
+        "random_state": seed,
+    }
+    parameters = {name: value for name, value in options.items() if value is not None}
+    accepted = METHODS[method]().get_params()
+    if foreign := [name for name in parameters if name not in accepted]:
+        raise InputError(f"the method {method} has no option {', '.join(foreign)}")
+    check_target(out, force)
+    with processes(device) as process_device:
+        model = METHODS[method](**parameters, device=process_device)
+        with progress_bars(Console(stderr=True), quiet or rank() > 0):
+            encoding = make_encoding(encoder, process_device, cache, no_cache, workers, full_precision)
+            collection = collect(
+                source, encoding, check_partly_labelled, labels=labels, truth=truth, text=text, label=label
+            )
+        fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint)
+
+
+def read_init(text: str) -> Any:
+    """The --init option: a name, or prototypes from an .npy file."""
+    if not text.endswith(".npy"):
+        return text
+    from newkinds.data import read_array
+
+    return read_array(Path(text))

@@ -1,0 +1,54 @@
+"""`newkinds encode`"""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from newkinds.commands.collecting import collect, make_encoding, print_notes
+from newkinds.commands.options import (
+    Cache,
+    DeviceOption,
+    EncoderName,
+    FullPrecision,
+    LabelColumn,
+    Labels,
+    NoCache,
+    Quiet,
+    Source,
+    TextColumn,
+    Truth,
+    Workers,
+)
+
+
+def encode(
+    source: Source,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Features to write: .npz, .parquet, .npy, or a folder.")],
+    encoder: EncoderName = None,
+    labels: Labels = None,
+    truth: Truth = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
+    device: DeviceOption = "auto",
+    quiet: Quiet = False,
+) -> None:
+    """Turn images or texts into feature vectors. After an interruption the same command goes on where it was."""
+    from rich.console import Console
+
+    from newkinds.data import check_features_target, write_features
+    from newkinds.terminal import progress_bars
+
+    with progress_bars(Console(stderr=True), quiet):
+        encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
+        check = partial(check_features_target, out)
+        collection = collect(source, encoding, check, labels=labels, truth=truth, text=text, label=label)
+        write_features(collection, out)
+    if not quiet:
+        print_notes(collection.notes)
+        typer.echo(f"{len(collection):,} samples × {collection.features.shape[1]} features are in {out}.")

@@ -1,0 +1,65 @@
+"""`newkinds estimate`"""
+
+import time
+from typing import Annotated
+
+import typer
+
+from newkinds.commands.collecting import collect, make_encoding
+from newkinds.commands.options import (
+    Cache,
+    DeviceOption,
+    EncoderName,
+    FullPrecision,
+    LabelColumn,
+    Labels,
+    NoCache,
+    Quiet,
+    Seed,
+    Source,
+    TextColumn,
+    Workers,
+)
+from newkinds.names import CountRule
+
+
+def estimate(
+    source: Source,
+    labels: Labels = None,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    encoder: EncoderName = None,
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
+    method: Annotated[CountRule, typer.Option(help="What to count by.")] = "rehearsal",
+    bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
+    seed: Seed = 0,
+    device: DeviceOption = "auto",
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Estimate how many categories there are, known and new."""
+    from dataclasses import asdict
+    from json import dumps
+
+    from rich.console import Console
+
+    from newkinds.runs import check_partly_labelled
+    from newkinds.selection.n_categories import estimate_n_categories
+    from newkinds.terminal import progress_bars, show_estimate
+
+    began = time.perf_counter()
+    with progress_bars(Console(stderr=True), quiet):
+        encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
+        collection = collect(source, encoding, check_partly_labelled, labels=labels, text=text, label=label)
+        count = estimate_n_categories(
+            collection.features, collection.labels, method, bounds, device=device, random_state=seed
+        )
+    if json:
+        typer.echo(dumps({**asdict(count), "seconds": round(time.perf_counter() - began, 3)}))
+    elif quiet:
+        typer.echo(count.n_categories)
+    else:
+        show_estimate(Console(), count, collection.n_known)

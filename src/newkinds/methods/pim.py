@@ -1,0 +1,245 @@
+"""PIM: partitioning by parametric information maximisation.
+
+Chiaroni et al., "Parametric Information Maximization for Generalized Category Discovery", ICCV 2023. The authors'
+released code departs from their paper in several places. `newkinds.selection.recipes` states both, and ours; the
+table in `PIM`'s documentation shows them side by side.
+"""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Self, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.engine import Run
+from newkinds.methods.base import Outcome
+from newkinds.methods.infomax import InfoMax
+from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
+from newkinds.names import AUTO, CountRule, Init, RecipeName, Seeding, SolverName
+from newkinds.objective import PARTITION, Objective
+from newkinds.selection.consensus import consensus_start
+from newkinds.selection.problem import Problem
+from newkinds.selection.recipes import RECIPES, Recipe
+from newkinds.selection.rehearsal import REHEARSED, Setting
+from newkinds.selection.rules import (
+    LAM_RULES,
+    TEMPERATURE_RULES,
+    Choice,
+    Question,
+    check_lam_grid,
+    choose_setting,
+)
+
+CONSENSUS_TOLERANCE = 2e-4
+"""Of the trainings whose consensus is only the start of another."""
+
+
+class PIM(InfoMax):
+    """Parametric information maximisation: a linear soft-partitioner that keeps the labels and finds the rest.
+
+    Minimises `sum_k pi_k log pi_k + CE(labelled) + lam · H(Y|unlabelled)`: categories should be used evenly
+    (marginal over all samples), labels be kept, and unlabelled samples be assigned confidently. How much the
+    last term counts, lam, is chosen on the data.
+
+    Parameters
+    ----------
+    n_categories : int, "auto", "rehearsal", "max-acc-pim", "max-acc-kmeans" or "silhouette"
+        Known and new together. "auto" is the recipe's rule (with fewer than two known categories "silhouette"). See
+        `estimate_n_categories`.
+    recipe : {"newkinds", "paper", "release"}
+        Whose settings to use where a parameter below is left at "auto" or None:
+
+        ======================== ======================= ===================== ==============================
+        \\                        newkinds                paper                 release (the authors' code)
+        ======================== ======================= ===================== ==============================
+        candidates for lam       5 in [0.01, 1]          19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
+        lam is chosen by         rehearsal               G, H(Y|Z) over all Z  G, H(Y|Z) over unlabelled Z
+        G starts from            k-means                 k-means++ seeds       k-means
+        trainings of G           independent             independent           each continues the one before,
+                                                                               from 0.05 on
+        k-means++ of G's start   plain                   plain                 greedy (scikit-learn's)
+        k-means++ of ssKM        plain                   plain                 plain
+        restarts of ssKM         10                      10 (not stated)       100
+        restarts compared by     squared distances,      squared distances,    distances, labelled samples at
+                                 labelled at own class   labelled at own class their nearest centroid
+        solver                   L-BFGS, to convergence  Adam, 1000 epochs     Adam, 1000 epochs
+        temperature              by rehearsal            25 (not stated)       25
+        consensus of             8 trainings             —                     —
+        number of categories     by rehearsal            Max-ACC (PIM)         Max-ACC (PIM; not in the code)
+        ======================== ======================= ===================== ==============================
+
+        A `lam_grid` of your own is swept cumulatively in the release too, after its 0.05.
+        All three: weight decay 0.01, learning rate 1e-3 (of Adam). What our own recipe says of G holds for
+        lam="labelled" and "cautious", where its candidates are the paper's.
+    lam : float, "auto", "rehearsal" or "labelled"
+        Weight of the conditional entropy. "rehearsal": hide labels, some categories whole, and take what finds
+        them again best, see `newkinds.selection.rehearsal`. "labelled" is the paper's rule: train the unsupervised
+        objective G for each candidate and take the one with the best clustering accuracy on the labelled samples
+        (the first of equals); "cautious" takes the first candidate within one standard error of the best, since the
+        curve is often flat and its peak then chance. "auto" is the recipe's rule.
+    lam_grid : sequence of float, optional
+        Candidates for lam; by default the rule's.
+    temperature : float, "auto" or "rehearsal"
+        Scale of the logits; "auto" is by rehearsal where lam is, otherwise 25.
+    consensus : int, optional
+        Trainings from different starts whose consensus the last one starts from; by default the recipe's. 1: none.
+    init : {"sskm", "sskm++", "ssrandom"} or array of shape (n_categories, features)
+        Start of the training: semi-supervised k-means, its seeds only, or class means and random samples; or
+        prototypes, the known categories' first in the order of their ids.
+    n_init : int, optional
+        Restarts of semi-supervised k-means, by default the recipe's; G's k-means has as many, but at most 3 (in the
+        release 10). The starts of a consensus have one each.
+    seeding : {"greedy", "d2", "random"}, optional
+        How k-means draws its first centroids; by default the recipe's.
+    solver : {"lbfgs", "adam"}, optional
+        How a training is done; by default the recipe's. "adam" is the paper's, "lbfgs" gets at least as far in
+        about a tenth of the evaluations.
+    max_iter : int, optional
+        Evaluations of one training (epochs of Adam); by default 1000 for "adam", at most 300 for "lbfgs".
+    tol : float
+        "lbfgs" ends when five evaluations have lowered the objective by a smaller part than this (in the trainings
+        that only serve to choose lam, than 1e-3).
+    learning_rate : float
+        Of Adam.
+    weight_decay : float
+        Coupled: added to the gradient.
+    device : {"auto", "cpu", "cuda", "mps"}
+        Where to train; resolved in `fit`.
+    random_state : int, RandomState or None
+
+    Attributes
+    ----------
+    lam_ : float
+    lam_curve_ : dict of float to float, or None
+        Labelled accuracy of G for each candidate, where lam was chosen by it.
+    rehearsal_ : Rehearsed or None
+        How every setting did in the rehearsals, where there were any.
+    objective_curve_ : ndarray of shape (n_iter_,)
+        The objective in each evaluation of the final training.
+    labels_, categories_, known_categories_, n_categories_, weights_, temperature_, n_categories_search_, \
+n_iter_, stopped_
+        As for every method, see `newkinds.methods.base.CategoryDiscoverer`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from newkinds import PIM
+    >>> X, truth = load_digits(return_X_y=True)
+    >>> y = np.where((truth < 5) & (np.arange(len(truth)) % 2 == 0), truth, -1)
+    >>> model = PIM(n_categories=10, lam=0.3, max_iter=200, random_state=0).fit(X, y)
+    >>> model.categories_
+    array([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    >>> model.predict_proba(X[:3]).shape, model.novelty(X[:3]).shape
+    ((3, 10), (3,))
+    """
+
+    _objective: ClassVar[Objective] = PARTITION
+    _parameter_constraints: ClassVar[Constraints] = {
+        **InfoMax._parameter_constraints,
+        "recipe": [one_of(get_args(RecipeName))],
+        "lam": [NOT_NEGATIVE, one_of((AUTO, *LAM_RULES))],
+        "lam_grid": ["array-like", None],
+        "temperature": [POSITIVE, one_of((AUTO, *TEMPERATURE_RULES))],
+        "consensus": [POSITIVE_INTEGER, None],
+    }
+
+    def __init__(
+        self,
+        n_categories: int | str = "auto",
+        *,
+        recipe: str = "newkinds",
+        lam: float | str = "auto",
+        lam_grid: npt.ArrayLike | None = None,
+        temperature: float | str = "auto",
+        consensus: int | None = None,
+        init: Init | npt.ArrayLike = "sskm",
+        n_init: int | None = None,
+        seeding: Seeding | None = None,
+        solver: SolverName | None = None,
+        max_iter: int | None = None,
+        tol: float = 2e-5,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.01,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_categories = n_categories
+        self.recipe = recipe
+        self.lam = lam
+        self.lam_grid = lam_grid
+        self.consensus = consensus
+        self.temperature = temperature
+        self.init = init
+        self.n_init = n_init
+        self.seeding = seeding
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.device = device
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, n_categories: int | str = "auto", **parameters: Any) -> Self:
+        """PIM with the settings of the paper: `PIM(recipe="paper")`."""
+        return cls(n_categories, recipe="paper", **parameters)
+
+    @classmethod
+    def release(cls, n_categories: int | str = "auto", **parameters: Any) -> Self:
+        """PIM as the authors' released code runs it, with its departures from the paper: `PIM(recipe="release")`.
+
+        Most visibly, the candidates for lam are not compared like with like: each training of G goes on from
+        the weights that the previous lam ended with, so later candidates have been trained up to twenty times
+        as long. An empty cluster, which becomes NaN there, is handled here.
+        """
+        return cls(n_categories, recipe="release", **parameters)
+
+    def _recipe(self) -> Recipe:
+        return RECIPES[cast(RecipeName, self.recipe)]
+
+    def _auto_rule(self) -> CountRule:
+        return self._recipe().n_categories_rule
+
+    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
+        choice = self._choose(own_generator(problem), n_categories)
+        start = self._consensus_start(problem, n_categories, choice.setting)
+        run = Run(start, self._objective.at(choice.setting.lam), choice.setting.temperature)
+        facts = {"lam_curve": choice.lam_curve, "rehearsal": choice.rehearsal}
+        outcome = self._partition(problem, run, facts)
+        unlabelled = outcome.columns[~problem.labelled]
+        share_new = float((unlabelled >= problem.n_known).mean()) if unlabelled.size else 0.0
+        return replace(outcome, calibration=choice.calibration.at_share(share_new))
+
+    def _choose(self, problem: Problem, n_categories: int) -> Choice:
+        """lam and the temperature, as given or by their rules."""
+        question = Question(
+            n_categories,
+            self._objective,
+            self._recipe(),
+            self._training(),
+            self._restarts(),
+            self.seeding,
+            lam_grid=None if self.lam_grid is None else check_lam_grid(self.lam_grid),
+        )
+        return choose_setting(problem, self.lam, self.temperature, question)
+
+    def _consensus_start(self, problem: Problem, n_categories: int, setting: Setting) -> npt.NDArray[np.float32]:
+        """The consensus of trainings from different starts, or a single start where that is asked for."""
+        n_runs = self._recipe().consensus if self.consensus is None else int(self.consensus)
+        if n_runs == 1 or not isinstance(self.init, str):
+            return self._start(problem, n_categories)
+        part = problem.excerpt(n_categories, REHEARSED)
+        objective = self._objective.at(setting.lam)
+        runs = [
+            Run(self._start(part, n_categories, n_init=1), objective, setting.temperature) for _ in range(n_runs)
+        ]
+        trained = self._training(CONSENSUS_TOLERANCE).train(part, runs, "consensus")
+        best_first = np.argsort([trained.curve(r)[-1] for r in range(n_runs)], kind="stable")
+        return consensus_start(part, [trained.partitioners[r] for r in best_first])
+
+
+def own_generator(problem: Problem) -> Problem:
+    """The problem with a generator of its own: however a setting is chosen by it, the start is the same."""
+    return replace(problem, rng=np.random.RandomState(problem.rng.randint(2**31 - 1)))

@@ -1,0 +1,228 @@
+"""How λ and the temperature are chosen: one function a rule, one table of rules, `LAM_RULES`.
+
+To add a rule, write its function, give it a line in the table, and its name to `newkinds.names.LamRule`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.engine import TEMPERATURE, Run
+from newkinds.errors import InputError
+from newkinds.names import AUTO, LamRule, Seeding
+from newkinds.objective import Objective
+from newkinds.selection.calibration import Calibration, calibrate
+from newkinds.selection.n_categories import SEARCH_TOLERANCE, UNSUPERVISED_LAM
+from newkinds.selection.problem import Problem
+from newkinds.selection.recipes import Recipe
+from newkinds.selection.rehearsal import (
+    REHEARSALS,
+    REHEARSED,
+    Rehearsed,
+    Setting,
+    candidates,
+    draw_rehearsals,
+    rehearse,
+)
+from newkinds.selection.training import Start, Training
+
+UNREHEARSED = Setting(lam=0.03, temperature=40.0)
+"""Where a single known category leaves nothing to rehearse with: the middle of what rehearsals choose."""
+UNSUPERVISED = Setting(UNSUPERVISED_LAM, TEMPERATURE)
+"""Where nothing is labelled."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and what it was chosen by."""
+
+    setting: Setting
+    lam_curve: dict[float, float] | None = None
+    rehearsal: Rehearsed | None = None
+    calibration: Calibration = field(default_factory=Calibration)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a rule is given beside the problem.
+
+    Attributes
+    ----------
+    n_categories : int
+    objective : Objective
+        The one that is trained in the end.
+    recipe : Recipe
+    training : Training
+    n_init : int
+        Restarts of k-means.
+    seeding : {"greedy", "d2", "random"}, optional
+        Of k-means, in place of the recipe's.
+    lam, temperature : float, optional
+        Where they are given as numbers: the rule chooses the other one.
+    lam_grid : tuple of float, optional
+        Candidates for lam, in place of the rule's own.
+    """
+
+    n_categories: int
+    objective: Objective
+    recipe: Recipe
+    training: Training
+    n_init: int
+    seeding: Seeding | None = None
+    lam: float | None = None
+    temperature: float | None = None
+    lam_grid: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule for lam.
+
+    Attributes
+    ----------
+    choose : callable
+    least_known : int
+        Known categories that it needs.
+    chooses_temperature : bool
+        Whether it chooses the temperature too, where none is given.
+    """
+
+    choose: Callable[[Problem, Question], Choice]
+    least_known: int = 1
+    chooses_temperature: bool = False
+
+
+def by_rehearsal(problem: Problem, question: Question) -> Choice:
+    """The setting that recovers hidden categories best; see `newkinds.selection.rehearsal`."""
+    lams = question.lam_grid if question.lam is None else (question.lam,)
+    temperatures = None if question.temperature is None else (question.temperature,)
+    part = problem.excerpt(question.n_categories, REHEARSED)
+    rehearsals = draw_rehearsals(part, REHEARSALS)
+    rehearsed, partitioners = rehearse(
+        part,
+        rehearsals,
+        question.n_categories,
+        candidates(lams, temperatures),
+        objective=question.objective,
+        weight_decay=question.training.weight_decay,
+    )
+    calibration = calibrate(part, rehearsals, partitioners)
+    return Choice(rehearsed.chosen, rehearsal=rehearsed, calibration=calibration)
+
+
+def by_labelled_accuracy(problem: Problem, question: Question) -> Choice:
+    """The paper's rule: the first of the best on the curve of G's labelled accuracy."""
+    return _first_within(labelled_curve(problem, question), 0.0, question)
+
+
+def by_labelled_accuracy_cautiously(problem: Problem, question: Question) -> Choice:
+    """The first lam within one standard error of the best: the curve is often flat, and its peak then chance."""
+    curve = labelled_curve(problem, question)
+    best, n_labelled = max(curve.values()), int(problem.labelled.sum())
+    return _first_within(curve, float(np.sqrt(best * (1 - best) / n_labelled)), question)
+
+
+LAM_RULES: dict[LamRule, Rule] = {
+    "rehearsal": Rule(by_rehearsal, least_known=2, chooses_temperature=True),
+    "labelled": Rule(by_labelled_accuracy),
+    "cautious": Rule(by_labelled_accuracy_cautiously),
+}
+
+TEMPERATURE_RULES = tuple(name for name, rule in LAM_RULES.items() if rule.chooses_temperature)
+
+
+def choose_setting(problem: Problem, lam: float | str, temperature: float | str, question: Question) -> Choice:
+    """Choose what is left to choose of lam and the temperature.
+
+    Parameters
+    ----------
+    problem : Problem
+    lam, temperature : float or str
+        As the user gave them: numbers, "auto", or the names of rules.
+    question : Question
+        Its lam and temperature are filled in here.
+    """
+    asked = (lam, temperature)
+    lam = question.recipe.rule if lam == AUTO else lam
+    if temperature == AUTO:
+        # A rule that chooses both stands for both.
+        temperature = lam if isinstance(lam, str) and _rule(lam).chooses_temperature else TEMPERATURE
+    if isinstance(lam, str) and isinstance(temperature, str) and lam != temperature:
+        raise InputError(f"lam={lam!r} is chosen at a given temperature: give one, or lam={temperature!r}")
+    fixed_lam = None if isinstance(lam, str) else float(lam)
+    fixed_temperature = None if isinstance(temperature, str) else float(temperature)
+    name = next((value for value in (lam, temperature) if isinstance(value, str)), None)
+    if name is not None and problem.n_known >= _rule(name).least_known:
+        return _rule(name).choose(problem, replace(question, lam=fixed_lam, temperature=fixed_temperature))
+    if name is not None and name in asked:
+        raise InputError(
+            f"lam={asked[0]!r}, temperature={asked[1]!r}: the rule {name!r} needs {_rule(name).least_known} or "
+            f"more known categories, and there are {problem.n_known}"
+        )
+    otherwise = UNREHEARSED if problem.n_known else UNSUPERVISED
+    return Choice(
+        Setting(
+            otherwise.lam if fixed_lam is None else fixed_lam,
+            otherwise.temperature if fixed_temperature is None else fixed_temperature,
+        )
+    )
+
+
+def _rule(name: str) -> Rule:
+    return LAM_RULES[cast(LamRule, name)]  # the estimator has checked the name
+
+
+def labelled_curve(problem: Problem, question: Question) -> dict[float, float]:
+    """Labelled accuracy of the unsupervised objective G for each candidate lam."""
+    recipe = question.recipe
+    grid = recipe.lam_grid if question.lam_grid is None else question.lam_grid
+    temperature = TEMPERATURE if question.temperature is None else question.temperature
+    training = replace(question.training, tolerance=max(question.training.tolerance, SEARCH_TOLERANCE))
+    start = _selection_start(problem, question)
+    stage = "choosing λ"
+    if not recipe.cumulative:
+        runs = [Run(start, recipe.selection.at(lam), temperature) for lam in grid]
+        partitioners = list(training.train(problem, runs, stage).partitioners)
+    else:
+        partitioners = []
+        for i, lam in enumerate((*recipe.lam_warm_up, *grid), start=1):
+            run = Run(start, recipe.selection.at(lam), temperature)
+            part = f"{stage} ({i} of {len(recipe.lam_warm_up) + len(grid)})"
+            partitioners += training.train(problem, [run], part).partitioners
+            start = partitioners[-1].weights
+        partitioners = partitioners[len(recipe.lam_warm_up) :]
+    return {
+        lam: problem.labelled_accuracy(partitioner) for lam, partitioner in zip(grid, partitioners, strict=True)
+    }
+
+
+def _selection_start(problem: Problem, question: Question) -> npt.NDArray[np.float32]:
+    """What G starts from: k-means without labels, or its seeds."""
+    recipe = question.recipe
+    if recipe.selection_start == "kmeans++":
+        start = Start("sskm++", question.seeding or recipe.seeding)
+    else:
+        restarts = min(question.n_init, recipe.selection_restarts)
+        start = Start("sskm", question.seeding or recipe.selection_seeding, restarts)
+    return start.prototypes(problem.excerpt(question.n_categories), question.n_categories, labels=None)
+
+
+def _first_within(curve: dict[float, float], slack: float, question: Question) -> Choice:
+    """The first lam whose score is no more than `slack` below the best."""
+    best = max(curve.values())
+    lam = next(lam for lam, score in curve.items() if score >= best - slack)
+    return Choice(Setting(lam, TEMPERATURE if question.temperature is None else question.temperature), curve)
+
+
+def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:
+    """The candidates for lam as a tuple, or say what is wrong with them."""
+    try:
+        grid = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        grid = np.empty(0)
+    if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all() or (grid < 0).any():
+        raise InputError(f"lam_grid must be a non-empty sequence of numbers >= 0; got {values!r}")
+    return tuple(dict.fromkeys(grid.tolist()))
