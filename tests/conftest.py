@@ -1,5 +1,12 @@
 """Settings for all tests."""
 
+import os
+
+# Before anything imports PyTorch: the problems of tests are tiny, and threads that wait for each other take longer.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Before anything imports huggingface_hub: no test may need a network.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 from hypothesis import settings
 
 # The same examples every time: a change is judged by what it changes, not by luck.

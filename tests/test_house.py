@@ -7,44 +7,37 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import newkinds
-from newkinds import cli
-from newkinds.engine import SOLVERS
+from newkinds import names
+from newkinds.benchmark.reports import REPORTS
+from newkinds.data import reading, tables
 from newkinds.methods import METHODS
-from newkinds.predictions import FORMATS
+from newkinds.predictions import WRITERS
 from newkinds.run_folder import read_run
-from newkinds.selection.n_categories import RULES
+from newkinds.selection.n_categories import COUNT_RULES
 from newkinds.selection.recipes import RECIPES
+from newkinds.selection.rules import LAM_RULES
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
-    "errors": 0,
-    "labels": 0,
-    "names": 0,
-    "objective": 0,
-    "metrics": 0,
-    "runtime": 0,
-    "workers": 0,
-    "engine": 1,
-    "data": 1,
-    "methods": 2,
-    "run_folder": 1,
-    "encoders": 3,
-    "predictions": 3,
-    "runs": 3,
-    "report": 4,
-    "benchmark": 4,
-    "terminal": 4,
-    "options": 4,
-    "cli": 5,
-    "__main__": 6,
+    **dict.fromkeys(("errors", "names", "labels", "objective", "metrics", "runtime", "workers"), 0),
+    **dict.fromkeys(("engine", "data", "run_folder"), 1),
+    "selection": 2,
+    "methods": 3,
+    **dict.fromkeys(("predictions", "runs", "encoders"), 4),
+    **dict.fromkeys(("report", "benchmark", "terminal"), 6),
+    **dict.fromkeys(("commands", "cli"), 7),
+    "__main__": 8,
 }
-STRANGERS = {("methods", "data"), ("data", "methods"), ("engine", "data"), ("data", "engine")}
+STRANGERS = {
+    (one, other) for room in ("engine", "selection", "methods") for one, other in ((room, "data"), ("data", room))
+} | {("commands", "cli")}
 
 
 def room(path: Path) -> str:
@@ -124,12 +117,37 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_run("wine-run")["score"]["all"] >= 0.9
 
 
-def test_the_command_line_offers_what_there_is() -> None:
-    assert {member.value for member in cli.Method} == set(METHODS)
-    assert {member.value for member in cli.RecipeName} == set(RECIPES)
-    assert {member.value for member in cli.SearchRule} == set(RULES) - {"silhouette"}
-    assert {member.value for member in cli.OutputFormat} == set(FORMATS)
-    assert {member.value for member in cli.SolverOption} == set(SOLVERS)
+def test_every_name_stands_for_something_and_everything_has_its_name() -> None:
+    assert set(get_args(names.LamRule)) == set(LAM_RULES)
+    assert set(get_args(names.CountRule)) == set(COUNT_RULES)
+    assert set(get_args(names.RecipeName)) == set(RECIPES)
+    assert set(get_args(names.PredictionFormat)) == set(WRITERS)
+    assert set(get_args(names.BenchmarkName)) == {*REPORTS, "all"}
+    assert set(names.TABLE_ENDINGS) == set(tables.READERS)
+    assert set(names.FEATURE_ENDINGS) == set(reading.READERS)
+    assert set(get_args(names.Classifier)) < set(METHODS)
+
+
+def test_every_file_of_the_methods_is_a_method_or_shared_by_some() -> None:
+    files = {path.stem for path in (SOURCE / "methods").glob("*.py")}
+    assert files == set(METHODS) | {"__init__", "base", "parameters", "infomax", "heads"}
+    for name, method in METHODS.items():
+        assert method.__module__ == f"newkinds.methods.{name}"
+
+
+def test_no_file_is_longer_than_anyone_reads() -> None:
+    long = {
+        str(path.relative_to(ROOT)): n
+        for folder in ("src", "tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+        if (n := len(path.read_text("utf-8").splitlines())) > 500
+    }
+    assert not long, "a file over 500 lines wants to be two"
+
+
+def test_scikit_learns_private_module_is_known_in_one_place() -> None:
+    knowing = [path for path in SOURCE.rglob("*.py") if "_param_validation" in path.read_text("utf-8")]
+    assert [path.name for path in knowing] == ["parameters.py"]
 
 
 @pytest.mark.slow

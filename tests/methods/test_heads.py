@@ -13,10 +13,10 @@ from sklearn.base import clone
 from newkinds import ORCA, UNO, InputError, RankStats, SimGCD, accuracy
 from newkinds.methods.heads import (
     Batch,
+    CudaGraphReplay,
     HeadMethod,
     LinearHead,
     Projection,
-    Recorded,
     cosine_decay,
     labelled_cross_entropy,
     mean_prediction_entropy,
@@ -375,7 +375,7 @@ def test_recorded_steps_are_the_plain_ones(name: str, monkeypatch: pytest.Monkey
     model.set_params(batch_size=32, max_iter=8)  # batches of 32 and 33
     other = X + 0.1 * np.random.default_rng(1).normal(size=X.shape)
     recorded = [clone(model).fit(X, y, second_view=second) for second in (None, other)]
-    monkeypatch.setattr(Recorded, "PLAIN", 10**9)
+    monkeypatch.setattr(CudaGraphReplay, "PLAIN", 10**9)
     plain = [clone(model).fit(X, y, second_view=second) for second in (None, other)]
     for one, another in zip(recorded, plain, strict=True):
         np.testing.assert_array_equal(one.weights_, another.weights_)

@@ -5,12 +5,12 @@ import pytest
 
 from newkinds import InputError, estimate_n_categories
 from newkinds.labels import UNLABELLED
-from newkinds.selection.counting import RATIO, Count, _peak, _quantiles, _Search, _Shown, count_categories
+from newkinds.selection.counting import RATIO, Count, _Observation, _peak, _quantiles, _Search, count_categories
 from newkinds.selection.problem import Problem, make_problem
-from newkinds.selection.rehearsal import Sighting, draw_rehearsals
+from newkinds.selection.rehearsal import Recovery, draw_rehearsals
 
 NOTHING = np.zeros(0, dtype=np.int64)
-SIGHTING = Sighting(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING.astype(bool))
+RECOVERY = Recovery(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING.astype(bool))
 
 
 def blobs(sizes: list[int], n_known: int, share: float = 0.5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -146,7 +146,7 @@ def test_sizes_tell_the_number_exactly_where_all_categories_are_equal(n_new: int
         """When so many of ten hidden samples of a kept, of a hidden category end in kept ones."""
         shown = in_kept * stayed / 10 + (1 - in_kept) * strayed / 10
         counts = np.array([[10, stayed]] * 4), np.array([[10, strayed]] * 2)
-        return search._by_size([_Shown(SIGHTING, *counts, shown)] * len(rehearsals), everything)
+        return search._by_size([_Observation(RECOVERY, *counts, shown)] * len(rehearsals), everything)
 
     assert by_size(10, 0) == pytest.approx(6 + n_new)
     assert by_size(7, 2) == pytest.approx(6 + n_new)

@@ -13,10 +13,10 @@ from newkinds.selection.rehearsal import (
     PRODUCTS,
     REHEARSALS,
     TEMPERATURES,
+    Recovery,
     Rehearsal,
     Rehearsed,
     Setting,
-    Sighting,
     _levelled,
     _smoothed,
     candidates,
@@ -145,11 +145,11 @@ PERFECT = columns_by_hand([0] * 4 + [1] * 4 + [2] * 4, [0] * 8 + [1] * 8 + [2] *
 
 
 def test_a_perfect_clustering_is_seen_as_one() -> None:
-    seen = BY_HAND.look(PERFECT, NO_LABEL)
+    seen = BY_HAND.recovery(PERFECT, NO_LABEL)
     assert seen.sizes.tolist() == [2, 4, 4]
     assert seen.labelled.tolist() == [4, 4, 4]
     assert seen.is_hidden.tolist() == [False, True, True]
-    assert seen.others.tolist() == [8, 8, 8]
+    assert seen.unlabelled_in_column.tolist() == [8, 8, 8]
     assert seen.shares.tolist() == [1, 1, 1]
     assert seen.accuracy == 1
     assert seen.unlabelled_ratio == 2
@@ -160,7 +160,7 @@ def test_a_perfect_clustering_is_seen_as_one() -> None:
 
 def test_merging_a_hidden_category_with_a_new_one_lowers_the_score_but_not_the_accuracy() -> None:
     merged = np.where(PERFECT == 3, 2, PERFECT)
-    seen = BY_HAND.look(merged, NO_LABEL)
+    seen = BY_HAND.recovery(merged, NO_LABEL)
     assert seen.accuracy == 1
     # The third category accounts for 4 + 2 · 4 of the 4 + 16 samples in its column.
     assert seen.scores(2.0) == pytest.approx([1, 1, np.sqrt(12 / 20)])
@@ -169,7 +169,7 @@ def test_merging_a_hidden_category_with_a_new_one_lowers_the_score_but_not_the_a
 
 
 def test_merging_two_hidden_categories_loses_one() -> None:
-    seen = BY_HAND.look(np.where(PERFECT == 2, 1, PERFECT), NO_LABEL)
+    seen = BY_HAND.recovery(np.where(PERFECT == 2, 1, PERFECT), NO_LABEL)
     assert sorted(seen.shares[1:]) == [0, 1]
     assert seen.accuracy == pytest.approx(0.6)
     assert seen.score(2.0) < 0.6
@@ -177,7 +177,7 @@ def test_merging_two_hidden_categories_loses_one() -> None:
 
 def test_splitting_a_hidden_category_lowers_accuracy_and_score() -> None:
     split = columns_by_hand([0] * 4 + [1] * 4 + [2] * 3 + [4], [0] * 8 + [1] * 8 + [2] * 6 + [4] * 2 + [3] * 8)
-    seen = BY_HAND.look(split, NO_LABEL)
+    seen = BY_HAND.recovery(split, NO_LABEL)
     assert seen.shares == pytest.approx([1, 1, 0.75])
     assert seen.accuracy == pytest.approx(0.9)
     # A quarter is gone from either side: what is left accounts for all of its column.
@@ -186,8 +186,8 @@ def test_splitting_a_hidden_category_lowers_accuracy_and_score() -> None:
 
 
 def test_fewer_columns_than_categories_leave_some_unfound() -> None:
-    seen = BY_HAND.look(np.zeros(44, dtype=np.int64), NO_LABEL)
-    assert sorted(seen.found.tolist()) == [0, 0, 4]
+    seen = BY_HAND.recovery(np.zeros(44, dtype=np.int64), NO_LABEL)
+    assert sorted(seen.recovered.tolist()) == [0, 0, 4]
     assert seen.accuracy == pytest.approx(0.4)
     assert np.isfinite(seen.scores(2.0)).all()
 
@@ -195,38 +195,39 @@ def test_fewer_columns_than_categories_leave_some_unfound() -> None:
 def test_how_new_categories_are_numbered_changes_nothing() -> None:
     rng = np.random.default_rng(0)
     columns = rng.integers(0, 6, 44)
-    plain = BY_HAND.look(columns, NO_LABEL)
+    plain = BY_HAND.recovery(columns, NO_LABEL)
     for _ in range(10):
-        seen = BY_HAND.look(np.concatenate([[0], 1 + rng.permutation(5)])[columns], NO_LABEL)
+        seen = BY_HAND.recovery(np.concatenate([[0], 1 + rng.permutation(5)])[columns], NO_LABEL)
         assert seen.accuracy == plain.accuracy
     # Where the matching is unique, neither do the scores change.
-    plain = BY_HAND.look(PERFECT, NO_LABEL)
+    plain = BY_HAND.recovery(PERFECT, NO_LABEL)
     for _ in range(10):
-        seen = BY_HAND.look(np.concatenate([[0], 1 + rng.permutation(5)])[PERFECT], NO_LABEL)
+        seen = BY_HAND.recovery(np.concatenate([[0], 1 + rng.permutation(5)])[PERFECT], NO_LABEL)
         assert np.array_equal(seen.scores(1.5), plain.scores(1.5))
         assert seen.unlabelled_ratio == plain.unlabelled_ratio
 
 
-def sighting(found: list[int], in_column: list[int], others: list[int], is_hidden: list[bool]) -> Sighting:
-    four = np.full(len(found), 4)
-    return Sighting(four, four, *(np.array(each) for each in (found, in_column, others, is_hidden)))
+def recovery(recovered: list[int], hidden: list[int], unlabelled: list[int], is_hidden: list[bool]) -> Recovery:
+    """Of categories with four hidden samples each: those recovered, and what else is in their columns."""
+    four = np.full(len(recovered), 4)
+    return Recovery(four, four, *(np.array(column) for column in (recovered, hidden, unlabelled, is_hidden)))
 
 
 def test_the_unlabelled_ratio_is_the_median_over_hidden_categories_that_were_found() -> None:
-    seen = sighting(
-        found=[4, 4, 3, 2, 1, 4],
-        in_column=[4, 4, 3, 4, 2, 4],
-        others=[400, 4, 6, 40, 200, 800],
+    seen = recovery(
+        recovered=[4, 4, 3, 2, 1, 4],
+        hidden=[4, 4, 3, 4, 2, 4],
+        unlabelled=[400, 4, 6, 40, 200, 800],
         is_hidden=[False, True, True, True, True, False],
     )
     assert seen.unlabelled_ratio == 2  # of 1, 2 and 10; one is not found, two are not hidden
-    lost = sighting(found=[4, 1], in_column=[4, 1], others=[8, 8], is_hidden=[False, True])
+    lost = recovery(recovered=[4, 1], hidden=[4, 1], unlabelled=[8, 8], is_hidden=[False, True])
     assert lost.unlabelled_ratio == float("inf")
 
 
 def test_the_least_ratio_of_the_better_half_counts() -> None:
-    def one(found: int, others: int) -> Sighting:
-        return sighting([found], [4], [others], [True])
+    def one(recovered: int, unlabelled: int) -> Recovery:
+        return recovery([recovered], [4], [unlabelled], [True])
 
     assert unlabelled_ratio([one(4, 12), one(2, 4), one(3, 8), one(2, 1)]) == 2
     assert unlabelled_ratio([one(2, 20)]) == 5
@@ -385,7 +386,7 @@ def test_the_recipe_of_the_paper_chooses_by_labels_and_trains_once(
     def unwanted(*_: object) -> None:
         raise AssertionError("the paper knows no consensus")
 
-    monkeypatch.setattr("newkinds.methods.infomax.consensus_start", unwanted)
+    monkeypatch.setattr("newkinds.methods.pim.consensus_start", unwanted)
     model = PIM.paper(5, max_iter=2, random_state=0).fit(*tiny)
     assert model.rehearsal_ is None
     assert model.lam_curve_ is not None

@@ -1,0 +1,70 @@
+"""The command line as the tests call it, and the small collection that most of them use."""
+
+import csv
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from click.testing import Result
+from typer.testing import CliRunner
+
+from newkinds.cli import app
+
+N, WIDTH = 60, 8
+TRUTH = np.arange(N) % 3
+X = 3 * np.eye(WIDTH)[TRUTH] + 0.2 * np.random.default_rng(0).normal(size=(N, WIDTH))
+LABELS = np.where((TRUTH < 2) & (np.arange(N) % 2 == 0), TRUTH, -1)  # 10 zeros and 10 ones of 20 each
+NAMES = np.array(["owl", "wren", "ant"])
+SMALL = ["--n-categories", "3", "--max-iter", "20", "--lam", "0.3"]
+PATIENCE = 300
+"""Seconds until a process that does not answer is given up."""
+
+runner = CliRunner(env={"COLUMNS": "300"})
+
+
+def invoke(*arguments: object, stdin: bytes | None = None) -> Result:
+    return runner.invoke(app, [str(argument) for argument in arguments], input=stdin)
+
+
+def succeed(*arguments: object, stdin: bytes | None = None) -> Result:
+    """Run a command that should go well."""
+    result = invoke(*arguments, stdin=stdin)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return result
+
+
+def printed(*arguments: object, stdin: bytes | None = None) -> str:
+    """Standard output of a command that should go well."""
+    return str(succeed(*arguments, stdin=stdin).stdout)
+
+
+def fail(*arguments: object, says: str, stdin: bytes | None = None) -> None:
+    """Run a command that should end with exit code 2 and a last line that says what was wrong."""
+    result = invoke(*arguments, stdin=stdin)
+    assert result.exit_code == 2, (result.output, result.exception)
+    assert re.fullmatch(rf"Error: .*{says}.*", result.stderr.strip().splitlines()[-1]), result.stderr
+    assert "Traceback" not in result.output
+
+
+def command(*arguments: object) -> list[str]:
+    """A command line for a process of its own."""
+    return [sys.executable, "-m", "newkinds", *map(str, arguments)]
+
+
+def write(path: Path, **arrays: Any) -> Path:
+    """The small collection as an .npz, with other arrays in place of its own."""
+    np.savez(path, **{"features": X, "labels": LABELS, **arrays})
+    return path
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def record_of(run: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads((run / "run.json").read_text("utf-8"))
+    return record
