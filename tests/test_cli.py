@@ -10,6 +10,7 @@ from tests.commands.command_line import (
     PATIENCE,
     TRUTH,
     command,
+    invoke,
     write,
 )
 
@@ -46,3 +47,29 @@ def test_bad_input_gives_a_process_exit_code_2_and_one_line(tmp_path):
     assert done.stdout == ""
     assert re.fullmatch("Error: every sample is labelled.*\n", done.stderr)
     assert os.listdir(tmp_path) == ["birds.npz"]
+
+
+def test_a_fault_of_the_program_shows_itself_as_one(monkeypatch, tmp_path):
+    """Only errors about input become a line; a ValueError from within is not the user's."""
+
+    def broken(*_: object) -> None:
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr("newkinds.run_folder.read_run", broken)
+    result = invoke("show", tmp_path)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, ValueError)
+    assert "Error:" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(OSError(28, "No space left on device"), 2), (MemoryError("40 GiB"), 1)]
+)
+def test_what_the_machine_cannot_do_is_said_in_a_line(monkeypatch, tmp_path, error, code):
+    def failing(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("newkinds.run_folder.read_run", failing)
+    result = invoke("show", tmp_path)
+    assert result.exit_code == code
+    assert re.fullmatch("Error: .*(No space left on device|not enough memory).*\n", result.stderr)

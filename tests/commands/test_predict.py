@@ -1,5 +1,7 @@
 """`newkinds predict`, from files and from standard input."""
 
+import csv
+import io
 import json
 import os
 import select
@@ -27,10 +29,12 @@ from tests.commands.command_line import (
 
 import newkinds
 
+COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty"]
+
 
 def test_predict_on_standard_output_is_csv(made, collection):
     rows = rows_of(printed("predict", made, collection))
-    assert list(rows[0]) == ["id", "category", "name", "kind", "confidence", "novelty"]
+    assert list(rows[0]) == COLUMNS
     assert [row["id"] for row in rows] == [str(i) for i in range(N)]
     assert [int(row["category"]) for row in rows] == TRUTH.tolist()
     assert [row["kind"] for row in rows] == [["known", "known", "new"][t] for t in TRUTH]
@@ -86,17 +90,26 @@ def test_predict_from_standard_input_writes_a_file(made, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_predict_from_an_empty_stream_writes_no_broken_file(made, tmp_path, form):
+def test_predict_from_an_empty_stream_writes_an_empty_table(made, tmp_path, form):
     out = tmp_path / f"new.{form}"
-    result = invoke("predict", made, "-", "--out", out, stdin=b"")
-    assert result.exit_code in (0, 2)
-    assert "Traceback" not in result.output
-    if result.exit_code == 2:
-        assert not out.exists()
-    elif form == "parquet":
+    assert printed("predict", made, "-", "--out", out, stdin=b"") == ""
+    if form == "parquet":
+        assert pq.read_table(out).column_names == COLUMNS
         assert pq.read_table(out).num_rows == 0
+    elif form == "csv":
+        assert list(csv.reader(io.StringIO(out.read_text()))) == [COLUMNS]
     else:
-        assert len(out.read_text().splitlines()) <= 1
+        assert out.read_bytes() == b""
+
+
+@pytest.mark.parametrize("ids", [None, np.array([f"bird {i}" for i in range(N)])], ids=["numbers", "names"])
+def test_every_block_of_samples_has_its_own_ids(made, tmp_path, monkeypatch, ids):
+    """Large collections are answered in blocks."""
+    monkeypatch.setattr("newkinds.commands.predict.PREDICTED_ROWS", 7)
+    source = write(tmp_path / "new.npz", **({} if ids is None else {"ids": ids}))
+    rows = rows_of(printed("predict", made, source))
+    assert [row["id"] for row in rows] == [str(i) for i in (range(N) if ids is None else ids)]
+    assert [int(row["category"]) for row in rows] == TRUTH.tolist()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from newkinds import ORCA, UNO, InputError, RankStats, SimGCD, accuracy
+from newkinds.methods import METHODS
 from newkinds.methods.heads import (
     Batch,
     CudaGraphReplay,
@@ -424,3 +426,43 @@ def test_parameters_are_checked(model: HeadMethod, message: str) -> None:
     X, y, _ = clusters(5)
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "grows"), [("simgcd", True), ("orca", True), ("uno", False), ("rankstats", False)]
+)
+def test_the_learning_rate_of_simgcd_and_orca_is_for_each_category(
+    name: str, grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prototype gets one of so many parts of a batch: its step must not shrink with their number."""
+    rates: list[float] = []
+    step = torch.optim.SGD.step
+
+    def watch(self: torch.optim.SGD, *arguments: Any) -> Any:
+        rates.append(float(self.param_groups[0]["lr"]))
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", watch)
+    X, y, _ = clusters()
+    model = METHODS[name](n_categories=6, max_iter=1, learning_rate=0.01, random_state=0)
+    model.fit(X, y)
+    assert rates[0] == pytest.approx(0.06 if grows else 0.01)
+
+
+def test_unos_heads_are_compared_by_what_they_lost_in_the_last_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head that was bad at first and is best in the end is the one that is kept."""
+    per_epoch: list[list[float]] = []
+    begin = UNO._begin_epoch
+
+    def watch(self: UNO, head: UNOHeads, *arguments: Any) -> float:
+        per_epoch.append(head.losses.tolist())
+        result = begin(self, head, *arguments)
+        assert head.losses.tolist() == [0.0] * len(head.losses)
+        return result
+
+    monkeypatch.setattr(UNO, "_begin_epoch", watch)
+    X, y, _ = clusters()
+    UNO(4, max_iter=3, hidden=16, random_state=0).fit(X, y)
+    assert per_epoch[0] == [0.0, 0.0]
+    assert all(min(losses) > 0 for losses in per_epoch[1:])
+    assert max(per_epoch[2]) < 1.5 * max(per_epoch[1])  # of one epoch each, not added up

@@ -1,16 +1,22 @@
 """PIM, RIM and TIM: the choice of lam, the recipes, the starts."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from newkinds import PIM, RIM, TIM, InputError, SemiSupervisedKMeans
 from newkinds.data import digits
+from newkinds.engine import Clustering, Partitioner, Run, Trained
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
 from newkinds.objective import SELECTION, SELECTION_RELEASED
-from newkinds.selection import rules
+from newkinds.selection import rules, training
+from newkinds.selection.consensus import consensus_start
+from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import PAPER_GRID, RECIPES, RELEASED_GRID
+from newkinds.selection.training import Training
 
 
 @pytest.fixture(scope="module")
@@ -192,3 +198,60 @@ def test_a_start_in_an_array_needs_no_consensus(small: tuple[np.ndarray, np.ndar
     settings = {"init": prototypes, "lam": 0.3, "max_iter": 3, "random_state": 0}
     joined, single = PIM(consensus=4, **settings).fit(*small), PIM(consensus=1, **settings).fit(*small)
     assert np.array_equal(joined.weights_, single.weights_)
+
+
+def test_the_consensus_is_led_by_the_training_that_got_farthest(
+    small: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader's categories are those that the others are matched to."""
+    values: list[np.ndarray] = []
+    leaders: list[np.ndarray] = []
+    trained_runs: list[np.ndarray] = []
+    train = Training.train
+
+    def watch_training(self: Training, problem: Problem, runs: list[Run], stage: str) -> Trained:
+        trained = train(self, problem, runs, stage)
+        if stage == "consensus":
+            values.append(np.array([trained.curve(r)[-1] for r in range(len(runs))]))
+            trained_runs.extend(partitioner.weights for partitioner in trained.partitioners)
+        return trained
+
+    def watch_leader(problem: Problem, partitioners: list[Partitioner]) -> np.ndarray:
+        leaders.extend(partitioner.weights for partitioner in partitioners)
+        return consensus_start(problem, partitioners)
+
+    monkeypatch.setattr(Training, "train", watch_training)
+    monkeypatch.setattr("newkinds.methods.pim.consensus_start", watch_leader)
+    PIM(10, lam=0.3, consensus=5, max_iter=15, random_state=0).fit(*small)
+    order = np.argsort(values[0])
+    assert len(set(values[0])) == 5  # so that the order says something
+    assert all(np.array_equal(leaders[i], trained_runs[order[i]]) for i in range(5))
+
+
+@pytest.mark.parametrize(
+    ("model", "restarts"),
+    [(PIM(10, lam="labelled"), 3), (PIM(10, lam="labelled", n_init=2), 2), (PIM.release(10, n_init=12), 10)],
+)
+def test_the_k_means_of_g_has_the_restarts_of_the_recipe(
+    small: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch, model: PIM, restarts: int
+) -> None:
+    asked: list[int] = []
+    original = training.cluster
+
+    def watch(problem: Problem, n_categories: int, **options: Any) -> Clustering:
+        if options["labels"] is None:
+            asked.append(options["n_init"])
+        return original(problem, n_categories, **options)
+
+    monkeypatch.setattr(training, "cluster", watch)
+    model.set_params(lam_grid=[0.3], max_iter=1, consensus=1, random_state=0).fit(*small)
+    assert asked == [restarts]
+
+
+def test_of_categories_of_equal_size_that_of_the_earlier_sample_comes_first() -> None:
+    """Three samples each of four directions, the known one last; the first sample of each says which id it gets."""
+    order = [3, 1, 2, 1, 3, 2, 0, 0, 0, 2, 1, 3]
+    X = np.eye(4)[order] + 1e-3
+    y = np.where(np.array(order) == 0, 7, UNLABELLED)
+    for method in (PIM(4, lam=0.3, random_state=0), SemiSupervisedKMeans(4, random_state=0)):
+        assert method.fit(X, y).labels_.tolist() == [{0: 7, 3: 8, 1: 9, 2: 10}[c] for c in order]
