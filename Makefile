@@ -2,7 +2,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check install clean
+.PHONY: help demo test quick check install clean
+
+help:      ## what can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*##/make \1\t/'
+
+demo: install      ## discover the digits 5-9 knowing only 0-4: the main job
+	$(BIN)/newkinds demo
+
+test: install      ## every test
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+quick: install     ## the tests for daily work
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+
+check: install     ## format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
 
 install: .venv/installed
 
@@ -11,16 +28,5 @@ install: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-demo: install          ## discover the digits 5-9 knowing only 0-4
-	$(BIN)/newkinds demo
-
-test: install          ## the whole test suite
-	$(BIN)/python -m pytest
-
-check: install         ## format, lint, types
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-
-clean:
+clean:     ## remove what was made
 	rm -rf .venv dist build newkinds-demo

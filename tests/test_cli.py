@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+
+import newkinds
 from tests.commands.command_line import (
     PATIENCE,
     TRUTH,
@@ -13,8 +15,6 @@ from tests.commands.command_line import (
     invoke,
     write,
 )
-
-import newkinds
 
 
 def test_version():

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -15,7 +16,7 @@ from newkinds.run_folder import check_target, read_predictions, read_run
 from newkinds.runs import Discovery, discover, save_run
 
 
-def small(labels: np.ndarray | None = None, **extra: object) -> FeatureSet:
+def small(labels: np.ndarray | None = None, **extra: Any) -> FeatureSet:
     source = digits()
     assert source.truth is not None
     return FeatureSet(
@@ -61,7 +62,9 @@ def test_the_record_says_what_was_chosen_and_how(folder: Path, found: Discovery)
     assert [c["kind"] for c in record["categories"]] == ["known"] * 5 + ["new"] * 5
     assert sum(c["size"] for c in record["categories"]) == 300
     assert [c["name"] for c in record["categories"]][4:7] == ["4", "new-1", "new-2"]
-    assert record["score"]["all"] == pytest.approx(found.score().all)
+    score = found.score()
+    assert score is not None
+    assert record["score"]["all"] == pytest.approx(score.all)
     assert record["versions"]["torch"]
 
 
@@ -203,7 +206,7 @@ def test_nothing_labelled_or_everything_labelled_is_refused() -> None:
     with pytest.raises(InputError, match="no sample is labelled"):
         discover(small(labels=np.full(300, -1)), KMeans(3))
     with pytest.raises(InputError, match="every sample is labelled"):
-        discover(small(labels=digits().truth[:300]), KMeans(10))
+        discover(small(labels=small().truth), KMeans(10))
 
 
 def test_damage_is_named(folder: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+
 from tests.commands.command_line import SMALL, succeed, write
 from tests.commands.photos import save_model, save_photo
 

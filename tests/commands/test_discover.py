@@ -8,6 +8,8 @@ import re
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+
+import newkinds
 from tests.commands.command_line import (
     LABELS,
     NAMES,
@@ -21,8 +23,6 @@ from tests.commands.command_line import (
     rows_of,
     write,
 )
-
-import newkinds
 
 RUN_FILES = [
     "features.npy",

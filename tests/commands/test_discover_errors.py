@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+
 from tests.commands.command_line import (
     LABELS,
     SMALL,

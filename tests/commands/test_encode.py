@@ -5,6 +5,8 @@ import shutil
 
 import numpy as np
 import pytest
+
+from newkinds import read_features
 from tests.commands.command_line import (
     SMALL,
     fail,
@@ -13,8 +15,6 @@ from tests.commands.command_line import (
     rows_of,
     succeed,
 )
-
-from newkinds import read_features
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet"])
@@ -26,6 +26,7 @@ def test_encode_then_discover_then_predict_on_photos(birds, model, new_photos, p
     assert "unlabelled/broken.jpg" in result.stderr
     features = read_features(out)
     assert features.names == ("owl", "wren")
+    assert features.encoder is not None
     assert features.encoder["name"] == str(model.resolve())
     succeed("discover", out, "--out", tmp_path / "run", "-q", *SMALL)
     assert record_of(tmp_path / "run")["encoder"] == record_of(photo_run[0])["encoder"]

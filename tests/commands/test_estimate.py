@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 import pytest
+
 from tests.commands.command_line import (
     LABELS,
     TRUTH,

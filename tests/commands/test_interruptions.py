@@ -1,4 +1,4 @@
-"""Commands that are ended by a signal, and begun again."""
+"""Commands that are ended by a signal, and begun again: processes of their own, so all of it is slow."""
 
 import contextlib
 import os
@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+
+from newkinds import read_features
 from tests.commands.command_line import (
     PATIENCE,
     command,
     succeed,
 )
 from tests.commands.photos import save_model, save_photo
-
-from newkinds import read_features
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 

@@ -82,6 +82,8 @@ def test_from_one_folder_in_the_released_layout_to_another(released, tmp_path):
     written, expected = read_features(tmp_path / "tailed"), long_tailed(read_features(released), 10)
     assert np.array_equal(written.features, expected.features)
     assert np.array_equal(written.labels, expected.labels)
+    assert written.truth is not None
+    assert expected.truth is not None
     assert np.array_equal(written.truth, expected.truth)
     assert len(read_features(released)) == N
 
@@ -96,7 +98,7 @@ def test_labels_and_truth_from_files(tmp_path):
     assert not out.exists()
     succeed(*given, "--truth", tmp_path / "truth.npy", "--imbalance", 10, "--out", out)
     assert read_features(out).known.tolist() == [0, 1]
-    rows = [int(name) for name in read_features(out).ids]
+    rows = [int(name) for name in read_features(out).sample_ids()]
     assert np.array_equal(read_features(out).features, X[rows])
 
 
@@ -115,7 +117,9 @@ def test_nothing_is_printed_when_nothing_should_be(birds, tmp_path):
 def test_an_earlier_version_is_replaced(released, tmp_path):
     for imbalance, size in ((5, 20), (20, 20)):
         succeed(released, "--imbalance", imbalance, "--out", tmp_path / "tailed")
-        sizes = np.bincount(read_features(tmp_path / "tailed").truth)
+        truth = read_features(tmp_path / "tailed").truth
+        assert truth is not None
+        sizes = np.bincount(truth)
         assert (sizes.max(), sizes.min()) == (size, size // imbalance)
 
 
@@ -161,7 +165,7 @@ def test_photos_and_texts_are_to_be_encoded_first(tmp_path):
 
 
 def test_a_published_set_is_to_be_encoded_first(tmp_path, monkeypatch):
-    photos = RawCollection("images", [X], ("0",), np.array([0]))
+    photos = RawCollection("images", [Path("1.jpg")], ("0",), np.array([0]))
     monkeypatch.setattr("newkinds.data.sources.read_published", lambda name, folder: photos)
     says = "cub:downloads is not a set of features.*`newkinds encode`"
     fail("cub:downloads", "--imbalance", 10, "--out", tmp_path / "tailed.npz", says=says)

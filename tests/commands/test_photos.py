@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pyarrow.parquet as pq
 from PIL import Image
+
 from tests.commands.command_line import (
     SMALL,
     fail,

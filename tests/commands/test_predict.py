@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
+import newkinds
 from tests.commands.command_line import (
     LABELS,
     PATIENCE,
@@ -26,8 +28,6 @@ from tests.commands.command_line import (
     rows_of,
     write,
 )
-
-import newkinds
 
 COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty"]
 
@@ -208,6 +208,8 @@ def test_lines_before_a_bad_one_are_answered(made):
 
 def ask(process: subprocess.Popen, sample: np.ndarray) -> dict:
     """Send a sample to a running `predict -` and wait for the answer, with standard input left open."""
+    assert process.stdin is not None
+    assert process.stdout is not None
     process.stdin.write(json.dumps(sample.tolist()).encode() + b"\n")
     ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
     assert ready, "no answer while standard input is open"

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+
 from tests.commands.command_line import (
     fail,
     printed,

@@ -4,6 +4,7 @@ import csv
 import re
 
 import pytest
+
 from tests.commands.command_line import (
     SMALL,
     fail,

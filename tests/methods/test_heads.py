@@ -29,7 +29,7 @@ from newkinds.methods.rankstats import same_ranking
 from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads, sinkhorn, uno_targets
 from newkinds.runtime import listening
-from newkinds.selection.problem import make_problem
+from newkinds.selection.problem import Problem, make_problem
 
 HEADS: dict[str, HeadMethod] = {
     "simgcd": SimGCD(4, noise=0.2, random_state=0),
@@ -50,6 +50,10 @@ def clusters(n: int = 60, width: int = 12, seed: int = 0) -> tuple[np.ndarray, n
 def test_the_learning_rate_falls_along_a_cosine() -> None:
     rates = [cosine_decay(0.1, 1e-4, progress) for progress in (0, 0.5, 1)]
     assert rates == pytest.approx([0.1, (0.1 + 1e-4) / 2, 1e-4])
+
+
+def posed() -> Problem:
+    return make_problem(*clusters()[:2], device="cpu", random_state=0)
 
 
 def random_cosines(seed: int, *shape: int) -> torch.Tensor:
@@ -180,7 +184,7 @@ def test_simgcd_loss_is_its_definition() -> None:
         p = [[torch.softmax(cosines[v, i] / 0.1, 0) for i in range(5)] for v in range(2)]
         q = [[torch.softmax(cosines[v, i] / teacher, 0) for i in range(5)] for v in range(2)]
         distilled = sum(-(q[1 - v][i] * p[v][i].log()).sum() for v in range(2) for i in range(5)) / 10
-        mean = sum(p[v][i] for v in range(2) for i in range(5)) / 10
+        mean = torch.stack([p[v][i] for v in range(2) for i in range(5)]).mean(0)
         entropy = -(mean * mean.log()).sum()
         supervised = sum(-p[v][i][labels[i]].log() for v in range(2) for i in (0, 2)) / 4
         expected = 0.65 * (distilled - 2 * entropy) + 0.35 * supervised
@@ -218,7 +222,7 @@ def test_orca_loss_is_its_definition() -> None:
         def __call__(self, given: torch.Tensor) -> torch.Tensor:
             return 10 * given @ self.weights.T
 
-    head = Head()
+    head: Any = Head()
     for margin in (2.0, 5.0):
         found = model._loss(head, Batch(views, features, labels, margin / 10))
         logits = head(views)
@@ -339,7 +343,7 @@ def test_rankstats_loss_is_its_definition() -> None:
     features = torch.nn.functional.normalize(torch.randn(6, 5), dim=-1)
     labels, model = torch.tensor([0, 1, -1, -1, -1, -1]), RankStats(4, n_ranked=1)
     with torch.no_grad():
-        weight = model._begin_epoch(head, None, 0.4)
+        weight = model._begin_epoch(head, posed(), 0.4)
         found = model._loss(head, Batch(views, features, labels, weight))
         p = head(views).softmax(-1)
         consistency = 5 * math.exp(-5 * 0.6**2) * ((p[0] - p[1]) ** 2).mean().item()
@@ -390,7 +394,7 @@ def test_labelled_and_unlabelled_samples_are_drawn_equally_often() -> None:
     seen = []
 
     class Watching(SimGCD):
-        def _loss(self, head, batch):  # type: ignore[no-untyped-def]  # as in the class
+        def _loss(self, head, batch):
             seen.append(batch.labelled.float().mean().item())
             return super()._loss(head, batch)
 

@@ -27,6 +27,7 @@ def small() -> tuple[np.ndarray, np.ndarray]:
 
 def all_accuracy(model: PIM) -> float:
     source = digits()
+    assert source.truth is not None
     unlabelled = source.labels == UNLABELLED
     return accuracy(source.truth[unlabelled], model.labels_[unlabelled], source.known).all
 
@@ -90,7 +91,7 @@ def test_the_choice_of_lam_does_not_change_the_start(small: tuple[np.ndarray, np
 def test_the_release_sweeps_lam_cumulatively(small: tuple[np.ndarray, np.ndarray]) -> None:
     """Each lam goes on from the one before, so what was swept earlier changes what comes later."""
     X, y = small
-    settings = {"max_iter": 60, "n_init": 2, "random_state": 0}
+    settings: dict[str, Any] = {"max_iter": 60, "n_init": 2, "random_state": 0}
     long = PIM.release(10, lam_grid=[0.1, 0.5, 0.5000001], **settings).fit(X, y)
     independent = PIM(10, lam="labelled", lam_grid=[0.1, 0.5, 0.5000001], **settings).fit(X, y)
     assert independent.lam_curve_[0.5] == independent.lam_curve_[0.5000001]
@@ -146,7 +147,7 @@ def test_every_start_by_name(small: tuple[np.ndarray, np.ndarray], method: type[
     ],
 )
 def test_unfit_parameters_are_named(
-    small: tuple[np.ndarray, np.ndarray], parameters: dict[str, object], message: str
+    small: tuple[np.ndarray, np.ndarray], parameters: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         PIM(10, **parameters).fit(*small)
@@ -169,14 +170,14 @@ def test_arrays_as_parameters_survive_clone_and_any_memory_layout(small: tuple[n
     )
     model.fit(*small)
     assert list(model.lam_curve_) == [0.3, 0.5]
-    settings = {"lam": "labelled", "lam_grid": [0.3, 0.5], "max_iter": 3, "random_state": 0}
+    settings: dict[str, Any] = {"lam": "labelled", "lam_grid": [0.3, 0.5], "max_iter": 3, "random_state": 0}
     plain = PIM(init=np.ascontiguousarray(upside_down), **settings).fit(*small)
     assert np.array_equal(model.weights_, plain.weights_)
 
 
 def test_rim_and_tim_take_no_rule_for_lam(small: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(ValueError, match="'lam' parameter"):
-        RIM(10, lam="labelled").fit(*small)
+        RIM(10, lam="labelled").fit(*small)  # type: ignore[arg-type]  # which is the point
 
 
 def test_the_cautious_rule_takes_the_first_lam_that_is_not_distinguishably_worse(
@@ -187,7 +188,7 @@ def test_the_cautious_rule_takes_the_first_lam_that_is_not_distinguishably_worse
     monkeypatch.setattr(rules, "labelled_curve", lambda *_: curve)
     error = np.sqrt(0.9 * 0.1 / int((small[1] >= 0).sum()))
     expected = next(lam for lam, score in curve.items() if score >= 0.9 - error)
-    settings = {"max_iter": 2, "random_state": 0, "consensus": 1}
+    settings: dict[str, Any] = {"max_iter": 2, "random_state": 0, "consensus": 1}
     assert PIM(10, lam="cautious", **settings).fit(*small).lam_ == expected < 0.3
     assert PIM(10, lam="labelled", **settings).fit(*small).lam_ == 0.3
     assert PIM.paper(10, **settings).fit(*small).lam_ == 0.3
@@ -195,7 +196,7 @@ def test_the_cautious_rule_takes_the_first_lam_that_is_not_distinguishably_worse
 
 def test_a_start_in_an_array_needs_no_consensus(small: tuple[np.ndarray, np.ndarray]) -> None:
     prototypes = np.random.default_rng(0).normal(size=(10, 64)).astype(np.float32)
-    settings = {"init": prototypes, "lam": 0.3, "max_iter": 3, "random_state": 0}
+    settings: dict[str, Any] = {"init": prototypes, "lam": 0.3, "max_iter": 3, "random_state": 0}
     joined, single = PIM(consensus=4, **settings).fit(*small), PIM(consensus=1, **settings).fit(*small)
     assert np.array_equal(joined.weights_, single.weights_)
 

@@ -5,6 +5,7 @@ import pytest
 
 from newkinds.engine import Committee, Partitioner, Samples, category_means
 from newkinds.labels import UNLABELLED
+from newkinds.names import Geometry
 from newkinds.selection.consensus import consensus_start
 from newkinds.selection.problem import Problem, make_problem
 
@@ -104,9 +105,10 @@ def test_a_committee_decides_by_the_mean_of_its_probabilities(n: int) -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(n, 5))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
+    kinds: tuple[tuple[float, Geometry], ...] = ((2.0, "linear"), (9.0, "linear"), (4.0, "euclidean"))
     members = tuple(
         Partitioner(rng.normal(size=(4, 5)).astype(np.float32), temperature, geometry)
-        for temperature, geometry in ((2.0, "linear"), (9.0, "linear"), (4.0, "euclidean"))
+        for temperature, geometry in kinds
     )
     mean = np.mean([np.exp(member.log_probabilities(features)) for member in members], axis=0)
     decided = Committee(members).assign(features)

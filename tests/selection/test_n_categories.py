@@ -1,10 +1,14 @@
 """The searches for the number of categories."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from newkinds import PIM, InputError, KMeans, estimate_n_categories
 from newkinds.data import digits
+from newkinds.methods import CategoryDiscoverer
+from newkinds.names import CountRule
 from newkinds.selection.n_categories import maximise_over_integers
 
 
@@ -32,7 +36,7 @@ def test_brent_finds_the_peak_and_tries_no_integer_twice(peak: int, lower: int, 
 
 
 @pytest.mark.parametrize("method", ["max-acc-kmeans", "max-acc-pim"])
-def test_max_acc_finds_well_separated_categories(method: str) -> None:
+def test_max_acc_finds_well_separated_categories(method: CountRule) -> None:
     X, y = blobs(8, known=5)
     found = estimate_n_categories(X, y, method, bounds=(5, 14), random_state=0)
     assert 5 <= found.n_categories <= 9
@@ -57,13 +61,16 @@ def test_the_curve_does_not_depend_on_the_bounds() -> None:
 
 def test_auto_uses_the_estimate() -> None:
     X, y = blobs(5, known=3)
-    model = PIM(lam=0.3, max_iter=30, random_state=0).fit(X, y)
-    assert model.n_categories_search_.method == "rehearsal"
-    assert model.n_categories_ == model.n_categories_search_.n_categories
-    model = PIM.paper(lam=0.3, max_iter=30, random_state=0).fit(X, y)
-    assert model.n_categories_search_.method == "max-acc-pim"
-    model = KMeans("max-acc-kmeans", random_state=0).fit(X, y)
-    assert model.n_categories_search_.method == "max-acc-kmeans"
+    models: dict[str, CategoryDiscoverer] = {
+        "rehearsal": PIM(lam=0.3, max_iter=30, random_state=0),
+        "max-acc-pim": PIM.paper(lam=0.3, max_iter=30, solver="lbfgs", random_state=0),
+        "max-acc-kmeans": KMeans("max-acc-kmeans", random_state=0),
+    }
+    for rule, model in models.items():
+        search = model.fit(X, y).n_categories_search_
+        assert search is not None
+        assert search.method == rule
+        assert model.n_categories_ == search.n_categories
 
 
 def test_a_given_number_needs_no_search() -> None:
@@ -74,6 +81,7 @@ def test_a_given_number_needs_no_search() -> None:
 def test_without_labels_the_silhouette_decides() -> None:
     X, _ = blobs(6, known=0)
     model = KMeans(random_state=0).fit(X)
+    assert model.n_categories_search_ is not None
     assert model.n_categories_search_.method == "silhouette"
     assert model.n_categories_ == 6
 
@@ -111,7 +119,7 @@ def test_a_result_at_the_bound_says_so() -> None:
         ({"method": "guess"}, "must be one of rehearsal, max-acc-kmeans, max-acc-pim, silhouette; got 'guess'"),
     ],
 )
-def test_unfit_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+def test_unfit_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
     X, y = blobs(8, known=6)
     with pytest.raises(InputError, match=message):
         estimate_n_categories(X, y, **arguments)
