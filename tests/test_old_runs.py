@@ -1,4 +1,4 @@
-"""Run folders that earlier versions made are still read. `old_runs/pim` was made by 0.1.0 as it was first released."""
+"""Run folders that earlier versions made are still read. The first release, 0.1.0, made `old_runs/pim`."""
 
 import shutil
 from pathlib import Path

@@ -202,11 +202,15 @@ def test_empty_and_single_categories_are_warned_of(tmp_path: Path) -> None:
     assert "1 category is of a single sample: new-1" in text
 
 
-def test_nothing_labelled_or_everything_labelled_is_refused() -> None:
-    with pytest.raises(InputError, match="no sample is labelled"):
-        discover(small(labels=np.full(300, -1)), KMeans(3))
-    with pytest.raises(InputError, match="every sample is labelled"):
-        discover(small(labels=small().truth), KMeans(10))
+def test_nothing_or_everything_may_be_labelled(tmp_path: Path) -> None:
+    """The command line refuses both; from Python they are clusterings and classifiers like others."""
+    for labels, kinds in ((np.full(300, -1), ["new"] * 3), (small().truth, ["known"] * 10)):
+        discovery = discover(small(labels=labels), KMeans(len(kinds), random_state=0))
+        folder = tmp_path / kinds[0]
+        folder.mkdir()
+        save_run(discovery, folder, "digits")
+        assert [category["kind"] for category in read_run(folder)["categories"]] == kinds
+        assert np.array_equal(load(folder).labels_, discovery.model.labels_)
 
 
 def test_damage_is_named(folder: Path, tmp_path: Path) -> None:

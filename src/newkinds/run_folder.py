@@ -46,9 +46,9 @@ def read_run(run: str | Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path} is damaged: {error}") from error
     if not isinstance(record, dict) or record.get("schema_version") != SCHEMA_VERSION:
-        found = record.get("schema_version") if isinstance(record, dict) else None
+        version = record.get("schema_version") if isinstance(record, dict) else None
         raise InputError(
-            f"{path} has schema version {found}; newkinds {__version__} reads version {SCHEMA_VERSION}"
+            f"{path} has schema version {version}; newkinds {__version__} reads version {SCHEMA_VERSION}"
         )
     if missing := [key for key in RUN_KEYS if key not in record]:
         raise InputError(f"{path} is damaged: it lacks {', '.join(missing)}")

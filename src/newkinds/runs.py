@@ -20,7 +20,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from newkinds import __version__
-from newkinds.data import FeatureSet, RawCollection
+from newkinds.data import FeatureSet
 from newkinds.data.pictures import png
 from newkinds.engine import normalised
 from newkinds.errors import InputError
@@ -76,28 +76,17 @@ class Discovery:
         return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
 
 
-def check_partly_labelled(collection: FeatureSet | RawCollection) -> None:
-    """Refuse a collection of which nothing, or everything, is labelled."""
-    if collection.n_labelled == 0:
-        raise InputError(
-            "no sample is labelled: there is nothing known to start from; give labels for some samples (--labels)"
-        )
-    if collection.n_labelled == len(collection):
-        raise InputError("every sample is labelled: there is nothing to discover; leave out the labels of some")
-
-
 def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
-    """Fit a method to a collection of which a part, but not all, is labelled.
+    """Fit a method to a collection.
 
     Examples
     --------
     >>> from newkinds import PIM
     >>> from newkinds.data import digits
-    >>> found = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
-    >>> found.names[9]
+    >>> discovery = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> discovery.names[9]
     'new-5'
     """
-    check_partly_labelled(collection)
     began = time.perf_counter()
     model.fit(collection.features, collection.labels)
     return Discovery(collection, model, {"fit": time.perf_counter() - began})
@@ -181,7 +170,7 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
             "columns": None if collection.columns is None else list(collection.columns),
         },
         "encoder": None if collection.encoder is None else dict(collection.encoder),
-        "skipped": [list(each) for each in collection.skipped],
+        "skipped": [list(sample) for sample in collection.skipped],
         "preprocessing": {"normalise": "l2"},
         "features": {"file": FEATURES_FILE, "dtype": "float16"},
         "method": method,
@@ -229,16 +218,16 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
 
 def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int, int]) -> list[str]:
     """What a user should know before trusting the result."""
-    found = []
+    warnings = []
     curve = getattr(model, "lam_curve_", None)
     if curve is not None and model.lam_ in (min(curve), max(curve)):
-        found.append(
+        warnings.append(
             f"λ = {model.lam_:.3g} is at the edge of the range that was tried "
             f"({min(curve):.3g} to {max(curve):.3g}): the best value may lie beyond"
         )
     search = model.n_categories_search_
     if search is not None and search.at_bound:
-        found.append(
+        warnings.append(
             f"the estimated number of categories, {search.n_categories}, is at the bound of its search "
             f"({search.bounds[0]} to {search.bounds[1]}): the true one may lie beyond"
         )
@@ -246,9 +235,9 @@ def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int,
         members = [names[c] for c, n in sizes.items() if n == size]
         if members:
             shown = ", ".join(members[:5]) + (", …" if len(members) > 5 else "")
-            some = "category is" if len(members) == 1 else "categories are"
-            found.append(f"{len(members)} {some} {what}: {shown}")
-    return found
+            subject = "category is" if len(members) == 1 else "categories are"
+            warnings.append(f"{len(members)} {subject} {what}: {shown}")
+    return warnings
 
 
 def load(run: str | Path) -> CategoryDiscoverer:
@@ -263,11 +252,11 @@ def load(run: str | Path) -> CategoryDiscoverer:
     >>> import tempfile
     >>> from newkinds import PIM
     >>> from newkinds.data import digits
-    >>> found = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> discovery = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_run(found, Path(folder), "digits")
+    ...     save_run(discovery, Path(folder), "digits")
     ...     model = load(folder)
-    >>> bool((model.predict(digits().features) == found.model.predict(digits().features)).all())
+    >>> bool((model.predict(digits().features) == discovery.model.predict(digits().features)).all())
     True
     """
     record = read_run(run)
@@ -308,7 +297,7 @@ def _rehearsal_rows(rehearsal: Rehearsed) -> list[list[float]]:
     """Temperature, lam, estimated accuracy and number of rehearsals of each setting."""
     tries = (~np.isnan(rehearsal.scores)).sum(axis=0)
     rows = zip(rehearsal.settings, rehearsal.estimates, tries, strict=True)
-    return [[each.temperature, each.lam, float(estimate), int(n)] for each, estimate, n in rows]
+    return [[setting.temperature, setting.lam, float(estimate), int(n)] for setting, estimate, n in rows]
 
 
 def _plain(value: Any) -> Any:

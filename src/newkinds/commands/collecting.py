@@ -42,6 +42,16 @@ def collect(
     return as_features(collection, encoding)
 
 
+def check_partly_labelled(collection: "FeatureSet | RawCollection") -> None:
+    """Refuse a collection of which nothing, or everything, is labelled."""
+    if collection.n_labelled == 0:
+        raise InputError(
+            "no sample is labelled: there is nothing known to start from; give labels for some samples (--labels)"
+        )
+    if collection.n_labelled == len(collection):
+        raise InputError("every sample is labelled: there is nothing to discover; leave out the labels of some")
+
+
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
         typer.secho(f"Note: {note}", err=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from newkinds.commands.collecting import collect, make_encoding
+from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding
 from newkinds.commands.fitting import fit_and_save
 from newkinds.commands.options import (
     Cache,
@@ -76,7 +76,6 @@ def discover(
 
     from newkinds.methods import METHODS
     from newkinds.run_folder import check_target
-    from newkinds.runs import check_partly_labelled
     from newkinds.runtime import processes, rank
     from newkinds.terminal import progress_bars
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.collecting import collect, make_encoding
+from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding
 from newkinds.commands.options import (
     Cache,
     DeviceOption,
@@ -46,7 +46,6 @@ def estimate(
 
     from rich.console import Console
 
-    from newkinds.runs import check_partly_labelled
     from newkinds.selection.n_categories import estimate_n_categories
     from newkinds.terminal import progress_bars, show_estimate
 

@@ -353,12 +353,12 @@ def mean_prediction_entropy(log_p: Tensor) -> Tensor:
 def _assign(samples: Samples, partitioner: Partitioner, projection: Arrays) -> IntArray:
     if not projection:
         return samples.assign(partitioner)
-    found = np.zeros(samples.own.stop - samples.own.start, dtype=np.int64)
+    assigned = np.zeros(samples.own.stop - samples.own.start, dtype=np.int64)
     for first in range(samples.own.start, samples.own.stop, EMBEDDED_ROWS):
         rows = slice(first, min(first + EMBEDDED_ROWS, samples.own.stop))
         unit = samples.read(rows).cpu().numpy()
-        found[samples.within(rows)] = partitioner.assign(project(unit, projection))
-    columns: IntArray = samples.gather(found)
+        assigned[samples.within(rows)] = partitioner.assign(project(unit, projection))
+    columns: IntArray = samples.gather(assigned)
     return columns
 
 

@@ -24,7 +24,8 @@ from newkinds.selection.problem import Problem
 
 SCALE = 10.0
 MOST_MARGIN = 0.5
-LOOKED_AT = 1 << 14
+MOST_EXAMINED = 1 << 14
+"""Unlabelled samples whose uncertainty is computed."""
 
 
 class ORCA(HeadMethod):
@@ -91,17 +92,17 @@ class ORCA(HeadMethod):
     def _begin_epoch(self, head: CosineHead, problem: Problem, progress: float) -> float:
         """The margin: mean uncertainty of the unlabelled samples, 1 minus their largest probability.
 
-        Of very many samples it is that of some.
+        Where there are very many samples, that of some of them.
         """
         unlabelled = np.flatnonzero(~problem.labelled)
         if not len(unlabelled):
             return 0.0
-        some = unlabelled[:: -(-len(unlabelled) // LOOKED_AT)]
-        sure = 0.0
+        examined = unlabelled[:: -(-len(unlabelled) // MOST_EXAMINED)]
+        certainty = 0.0
         with torch.no_grad():
-            for part in np.array_split(some, -(-len(some) // self.batch_size)):
-                sure += float(head(problem.samples.take(part)).softmax(-1).amax(-1).sum())
-        return min(1 - sure / len(some), MOST_MARGIN)
+            for part in np.array_split(examined, -(-len(examined) // self.batch_size)):
+                certainty += float(head(problem.samples.take(part)).softmax(-1).amax(-1).sum())
+        return min(1 - certainty / len(examined), MOST_MARGIN)
 
     def _step_size(self, n_categories: int) -> float:
         return self.learning_rate * n_categories

@@ -98,10 +98,10 @@ class RankStats(HeadMethod):
             loss = loss + labelled_cross_entropy(known, batch.labels)
         same = same_ranking(batch.features, min(self.n_ranked, batch.features.shape[1]))
         similarity = p[0] @ p[1].T
-        as_it_should_be = torch.where(same, similarity, 1 - similarity).clamp_min(1e-7)
+        agreement = torch.where(same, similarity, 1 - similarity).clamp_min(1e-7)
         free = (~batch.labelled).to(p.dtype)
         pairs = torch.outer(free, free)
-        return loss - (pairs * as_it_should_be.log()).sum() / pairs.sum().clamp_min(1)
+        return loss - (pairs * agreement.log()).sum() / pairs.sum().clamp_min(1)
 
 
 def same_ranking(features: Tensor, n_ranked: int) -> Tensor:

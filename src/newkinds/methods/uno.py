@@ -164,8 +164,8 @@ def uno_targets(cosines: Tensor, labels: Tensor) -> Tensor:
         -1 where there is none.
     """
     free = labels == UNLABELLED
-    given = indicator(labels, cosines.shape[-1]).to(cosines.dtype)
-    return torch.where(free[:, None], sinkhorn(cosines, free), given)
+    one_hot = indicator(labels, cosines.shape[-1]).to(cosines.dtype)
+    return torch.where(free[:, None], sinkhorn(cosines, free), one_hot)
 
 
 def sinkhorn(

@@ -67,9 +67,10 @@ def calibrate(
     """Learn from what partitioners, trained one in each rehearsal, said of the samples hidden from them."""
     matched_logs, matched_columns, logs, is_new, n_kept = [], [], [], [], []
     for rehearsal, partitioner in zip(rehearsals, partitioners, strict=True):
-        some = _spread(np.flatnonzero(rehearsal.hidden), CALIBRATED)
-        truth = rehearsal.truth[np.searchsorted(np.flatnonzero(rehearsal.hidden), some)]
-        log_p = partitioner.log_probabilities(problem.samples.take(some).cpu().numpy())
+        hidden = np.flatnonzero(rehearsal.hidden)
+        places = _spread(np.arange(len(hidden)), CALIBRATED)
+        truth = rehearsal.truth[places]
+        log_p = partitioner.log_probabilities(problem.samples.take(hidden[places]).cpu().numpy())
         columns = _own_columns(truth, log_p.argmax(1), rehearsal.n_kept)
         matched_logs.append(log_p[columns >= 0])
         matched_columns.append(columns[columns >= 0])
@@ -97,8 +98,8 @@ def _fit_sharpness(logs: Sequence[FloatArray], columns: Sequence[npt.NDArray[np.
 
     def loss(log_factor: float) -> float:
         picked = [
-            np.take_along_axis(log_softmax(np.exp(log_factor) * log_p, axis=1), own[:, None], axis=1)
-            for log_p, own in zip(logs, columns, strict=True)
+            np.take_along_axis(log_softmax(np.exp(log_factor) * log_p, axis=1), column[:, None], axis=1)
+            for log_p, column in zip(logs, columns, strict=True)
         ]
         return float(-np.concatenate(picked).mean())
 
