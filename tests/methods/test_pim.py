@@ -208,10 +208,12 @@ def test_the_consensus_is_led_by_the_training_that_got_farthest(
     values: list[np.ndarray] = []
     leaders: list[np.ndarray] = []
     trained_runs: list[np.ndarray] = []
+    tolerances: dict[str, float] = {}
     train = Training.train
 
     def watch_training(self: Training, problem: Problem, runs: list[Run], stage: str) -> Trained:
         trained = train(self, problem, runs, stage)
+        tolerances[stage] = self.tolerance
         if stage == "consensus":
             values.append(np.array([trained.curve(r)[-1] for r in range(len(runs))]))
             trained_runs.extend(partitioner.weights for partitioner in trained.partitioners)
@@ -227,6 +229,7 @@ def test_the_consensus_is_led_by_the_training_that_got_farthest(
     order = np.argsort(values[0])
     assert len(set(values[0])) == 5  # so that the order says something
     assert all(np.array_equal(leaders[i], trained_runs[order[i]]) for i in range(5))
+    assert tolerances == {"consensus": 2e-4, "partitioning": 2e-5}  # what is only a start need not converge
 
 
 @pytest.mark.parametrize(

@@ -197,3 +197,35 @@ def test_one_label_for_each_known_category_does_not_hide_the_new_ones() -> None:
     first = np.isin(np.arange(len(y)), [np.flatnonzero(y == c)[0] for c in range(8)])
     count = counted(X, np.where(first, y, UNLABELLED), 8, 14)
     assert abs(np.log(count.by_size / 12)) < 2 * np.log(RATIO)
+
+
+def test_sizes_are_read_where_there_are_more_categories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With few, samples of new categories have none but a known one to go to."""
+    problem = posed(*blobs([10] * 4, 2))
+    search = _Search(problem, draw_rehearsals(problem, 1), 0.01)
+    four = np.full(2, 4)
+    hidden = Recovery(four, four, four, four, four, np.array([True, True]))
+    counts = np.array([[4, 4]]), np.array([[4, 0], [4, 0]])
+    search.observations = {k: [_Observation(hidden, *counts, in_kept=1 / k)] for k in (4, 8, 16, 32)}
+    monkeypatch.setattr(search, "_by_size", lambda observations, drawn: 1 / observations[0].in_kept)
+    assert search.estimates()[1] == pytest.approx(np.sqrt(16 * 32))
+
+
+@pytest.mark.parametrize(("peak", "least", "most"), [(30, 7, 42), (10, 7, 14), (6, 5, 14)])
+def test_the_search_goes_on_while_the_peak_is_at_its_end(
+    monkeypatch: pytest.MonkeyPatch, peak: int, least: int, most: int
+) -> None:
+    """From a first guess of 10, numbers a fifth apart, at least two on either side of the peak."""
+
+    def visit(self: _Search, numbers: list[int]) -> None:
+        self.observations |= {k: [] for k in numbers}
+
+    def estimates(self: _Search) -> tuple[float, float]:
+        return float(np.clip(peak, min(self.observations), max(self.observations))), 10.0
+
+    visited: set[int] = set()
+    monkeypatch.setattr(_Search, "visit", visit)
+    monkeypatch.setattr(_Search, "estimates", estimates)
+    monkeypatch.setattr(_Search, "conclude", lambda self, *_: visited.update(self.observations))
+    count_categories(posed(*blobs([10] * 8, 5)), 5, 100)
+    assert (min(visited), max(visited)) == (least, most)

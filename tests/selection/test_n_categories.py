@@ -7,9 +7,13 @@ import pytest
 
 from newkinds import PIM, InputError, KMeans, estimate_n_categories
 from newkinds.data import digits
+from newkinds.engine import Run, Trained
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import CountRule
+from newkinds.objective import Objective
 from newkinds.selection.n_categories import maximise_over_integers
+from newkinds.selection.problem import Problem
+from newkinds.selection.training import Training
 
 
 def blobs(n_categories: int, known: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -129,3 +133,25 @@ def test_max_acc_without_labels_is_refused() -> None:
     X, _ = blobs(3, known=0)
     with pytest.raises(InputError, match="scores by the labelled samples, and there are none"):
         estimate_n_categories(X, np.full(len(X), -1))
+
+
+def test_max_acc_with_pim_trains_the_papers_objective(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[tuple[Objective, float]] = []
+    train = Training.train
+
+    def watch(self: Training, problem: Problem, runs: list[Run], stage: str) -> Trained:
+        trained.extend((run.objective, run.temperature) for run in runs)
+        return train(self, problem, runs, stage)
+
+    monkeypatch.setattr(Training, "train", watch)
+    X, y = blobs(4, known=2)
+    estimate_n_categories(X, y, "max-acc-pim", bounds=(3, 3), random_state=0)
+    assert trained == [(Objective(entropy="all", cross_entropy=0.0, lam=1.0), 25.0)]
+
+
+def test_with_one_known_category_the_silhouette_decides() -> None:
+    """A rehearsal would have to hide it, and nothing would be left."""
+    X, y = blobs(4, known=1)
+    search = PIM(lam=0.3, max_iter=5, random_state=0).fit(X, y).n_categories_search_
+    assert search is not None
+    assert search.method == "silhouette"

@@ -315,6 +315,27 @@ def test_the_better_ones_go_on() -> None:
     first = _smoothed(settings, found.scores[0])
     assert first[goes_on].min() >= first[~goes_on].max()
     assert first[goes_on].mean() > first[~goes_on].mean() + 0.01
+    last = np.flatnonzero(np.isfinite(found.scores[-1]))
+    assert len(set(found.estimates[last])) == len(last)  # so that there is a best
+    assert found.chosen == settings[last[np.argmax(found.estimates[last])]]
+
+
+def test_scores_count_what_a_category_can_account_for() -> None:
+    """With fewer columns than categories, hidden ones are merged with new ones: found again, but not alone."""
+    X, y, _ = blobs(400, 8, 6)
+    problem = make_problem(X, y, device="cpu", random_state=0)
+    rehearsals = draw_rehearsals(problem, REHEARSALS)
+    found, partitioners = rehearse(
+        problem, rehearsals, 7, [Setting(0.1, 30.0)], objective=PARTITION, weight_decay=0.01
+    )
+    recoveries = [
+        rehearsal.recovery(problem.samples.assign(partitioner), ~problem.labelled)
+        for rehearsal, partitioner in zip(rehearsals, partitioners, strict=True)
+    ]
+    ratio = recoveries[0].unlabelled_ratio  # of the first round, which has one setting here
+    assert np.isfinite(ratio)
+    assert found.scores[:, 0] == pytest.approx([recovery.score(ratio) for recovery in recoveries])
+    assert found.scores[:, 0].mean() < np.mean([recovery.accuracy for recovery in recoveries]) - 0.01
 
 
 def test_a_single_setting_is_chosen() -> None:

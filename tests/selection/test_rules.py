@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from newkinds import InputError
-from newkinds.engine import TEMPERATURE
+from newkinds.engine import TEMPERATURE, Partitioner, Run, Trained
 from newkinds.objective import PARTITION
 from newkinds.selection import rules
 from newkinds.selection.problem import Problem, make_problem
@@ -124,3 +124,19 @@ def test_the_first_of_equals_is_taken_and_the_cautious_rule_has_slack(monkeypatc
     assert int(labelled.labelled.sum()) == 30
     assert LAM_RULES["labelled"].choose(labelled, QUESTION).setting.lam == 0.3
     assert LAM_RULES["cautious"].choose(labelled, QUESTION).setting.lam == 0.2
+
+
+def test_the_release_trains_a_lam_before_its_grid_and_forgets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each training gives the weights `lam`, and is scored by them: the curve must be that of the grid itself."""
+    trained: list[float] = []
+
+    def train(self: Training, problem: Problem, runs: list[Run], stage: str) -> Trained:
+        trained.extend(run.objective.lam for run in runs)
+        partitioners = tuple(Partitioner(np.full((4, 6), run.objective.lam, dtype=np.float32)) for run in runs)
+        return Trained(partitioners, np.zeros((1, len(runs)), dtype=np.float32), np.ones(len(runs), dtype=bool))
+
+    monkeypatch.setattr(Training, "train", train)
+    monkeypatch.setattr(Problem, "labelled_accuracy", lambda self, partitioner: float(partitioner.weights[0, 0]))
+    question = replace(QUESTION, recipe=RECIPES["release"], temperature=25.0, lam_grid=(0.5, 0.25))
+    assert labelled_curve(problem(3), question) == {0.5: 0.5, 0.25: 0.25}
+    assert trained == [0.05, 0.5, 0.25]
