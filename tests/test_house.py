@@ -16,7 +16,7 @@ from newkinds.engine import SOLVERS
 from newkinds.methods import METHODS
 from newkinds.methods.n_categories import RULES
 from newkinds.methods.recipes import RECIPES
-from newkinds.predictions import FORMATS
+from newkinds.names import PREDICTION_FORMATS
 from newkinds.run_folder import read_run
 
 ROOT = Path(__file__).parents[1]
@@ -128,7 +128,7 @@ def test_the_command_line_offers_what_there_is() -> None:
     assert {member.value for member in cli.Method} == set(METHODS)
     assert {member.value for member in cli.RecipeName} == set(RECIPES)
     assert {member.value for member in cli.SearchRule} == set(RULES) - {"silhouette"}
-    assert {member.value for member in cli.OutputFormat} == set(FORMATS)
+    assert {member.value for member in cli.OutputFormat} == set(PREDICTION_FORMATS)
     assert {member.value for member in cli.SolverOption} == set(SOLVERS)
 
 
