@@ -31,6 +31,7 @@ UNREADABLE = (
     RuntimeError,  # an encrypted archive; with its subclasses NotImplementedError and RecursionError
     MemoryError,  # a header that claims more than there is
     OverflowError,
+    SystemError,  # numpy's, over text beyond Unicode
     SyntaxError,  # numpy reads a header as a Python literal
     tokenize.TokenError,
     struct.error,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_shape
-from newkinds.data.files import load_checked, naming_files, read_array
+from newkinds.data.files import UNREADABLE, load_checked, naming_files, read_array
 from newkinds.data.labelling import encode_with_truth, read_labels
 from newkinds.data.tables import PANDAS_INDEX, read_table
 from newkinds.errors import InputError
@@ -168,17 +168,18 @@ def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
         return None
     try:
         record = json.loads(str(written))
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: what it says of its encoder is damaged: {error}") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path}: what it says about its encoder is damaged: {error}") from error
     if not isinstance(record, dict) or not {"name", "kind", "fingerprint"} <= set(record):
-        raise InputError(f"{path}: what it says of its encoder must have a name, a kind and a fingerprint")
+        raise InputError(f"{path}: what it says about its encoder must have a name, a kind and a fingerprint")
     return record
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
-    columns = dict(read_table(path).columns)
+    table = read_table(path)
     extra = {"id": "ids", "label": "labels", "truth": "truth", "text": "texts"}
-    raw: dict[str, Any] = {field: columns.pop(name).to_pylist() for name, field in extra.items() if name in columns}
+    raw: dict[str, Any] = {field: table.values(name) for name, field in extra.items() if name in table.columns}
+    columns = {name: column for name, column in table.columns.items() if name not in extra}
     raw["encoder"] = _parquet_metadata(path, ENCODER_METADATA)
     if "features" in columns:
         column = columns["features"].combine_chunks()
@@ -190,8 +191,8 @@ def _read_parquet(path: Path) -> dict[str, Any]:
             raise InputError(f"{path}: every row of 'features' must be a list of the same length")
         raw["features"] = _numbers(path, "features", column.flatten()).reshape(-1, lengths[0])
         return raw
-    if confused := [field for field in extra.values() if field in columns and field not in extra]:
-        raise InputError(f"{path}: is the column {confused[0]!r} a feature? Call it by its singular if it is not")
+    if plural := next((field for field in extra.values() if field in columns), None):
+        raise InputError(f"{path}: is the column {plural!r} a feature? Call it by its singular if it is not")
     numeric = {
         name: column
         for name, column in columns.items()

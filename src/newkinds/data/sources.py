@@ -84,16 +84,12 @@ def _has_features(path: Path) -> bool:
         return True  # reading it will say what is wrong
     if "features" in columns:
         return True
-    types = [
-        column_type
-        for name, column_type in columns.items()
-        if name not in OTHER_COLUMNS and not name.startswith(PANDAS_INDEX)
-    ]
-    n_numbers = sum(pa.types.is_floating(column_type) or pa.types.is_integer(column_type) for column_type in types)
-    has_texts = any(
-        pa.types.is_string(column_type) or pa.types.is_large_string(column_type) for column_type in types
-    )
-    return n_numbers > MOST_NUMBERS if has_texts else n_numbers > 0
+    n_numbers, has_texts = 0, False
+    for name, column_type in columns.items():
+        if name not in OTHER_COLUMNS and not name.startswith(PANDAS_INDEX):
+            n_numbers += int(pa.types.is_floating(column_type) or pa.types.is_integer(column_type))
+            has_texts |= bool(pa.types.is_string(column_type) or pa.types.is_large_string(column_type))
+    return n_numbers > (MOST_NUMBERS if has_texts else 0)
 
 
 def _refuse(source: str, what: str, **options: object) -> None:

@@ -180,9 +180,9 @@ def _read_json_lines(path: Path) -> Table:
         if not isinstance(row, dict):
             kind = type(row).__name__
             raise InputError(f'{path}: line {number} is a {kind}; each line must be an object, {{"text": …}}')
-        rows.append(
-            {repair_surrogates(key): repair_surrogates(cell) for key, cell in row.items()} if "\\u" in line else row
-        )
+        if "\\u" in line:
+            row = {repair_surrogates(key): repair_surrogates(cell) for key, cell in row.items()}
+        rows.append(row)
         numbers.append(number)
     names = dict.fromkeys(name for row in rows for name in row)
     return Table(path, {name: [row.get(name) for row in rows] for name in names}, numbers)

@@ -63,6 +63,7 @@ def check_features_target(target: Path, collection: FeatureSet | RawCollection) 
 
     A folder that exists is refused too, unless it is one of features.
     """
+    _check_name(target)
     if target.suffix.lower() in WRITERS:
         if target.is_dir():
             raise InputError(f"{target} is a folder; give the name of a file")
@@ -71,6 +72,16 @@ def check_features_target(target: Path, collection: FeatureSet | RawCollection) 
     if target.exists() and content != sorted(RELEASED_FILES):
         raise InputError(f"{target} already exists and is not a folder of features; choose another place")
     _check_truth(collection)
+
+
+def _check_name(target: Path) -> None:
+    """Refuse a name that no file can have: one with a NUL or half a surrogate pair."""
+    try:
+        os.fsencode(target)
+        if "\0" in str(target):
+            raise ValueError("it holds a NUL character")
+    except ValueError as error:
+        raise InputError(f"no file can be called {str(target)!r}: {error}") from error
 
 
 def _check_truth(collection: FeatureSet | RawCollection) -> None:
@@ -89,13 +100,12 @@ def staged(target: Path, *, folder: bool = False) -> Iterator[Path]:
     the block fails, what was written is removed and the old one stays.
     """
     target = target.absolute()
+    _check_name(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
     except OSError as error:
         raise InputError(f"cannot write to {target.parent}: {error.strerror or error}") from error
-    except ValueError as error:  # a NUL, or half a surrogate pair
-        raise InputError(f"no file can be called {str(target)!r}: {error}") from error
     stage = workshop / target.name
     try:
         if folder:
@@ -134,7 +144,7 @@ def _named(collection: FeatureSet, values: IntArray) -> npt.NDArray[Any]:
 
 
 def text_column(name: str, texts: Sequence[str]) -> Any:
-    """Texts as an array of pyarrow's, which takes UTF-8 only; an error says what they are and quotes the bad one."""
+    """Texts as an array of pyarrow's, which takes UTF-8 only; `name` says in an error what the texts are."""
     import pyarrow as pa
 
     try:
