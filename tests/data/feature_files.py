@@ -1,6 +1,7 @@
 """Six birds as files of features, one function for each format."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ def parquet(folder: Path, **columns) -> Path:
     return folder / "birds.parquet"
 
 
-def released(folder: Path, dtype: str = "float32", **changed) -> Path:
+def released(folder: Path, dtype: str = "float32", **changed: Any) -> Path:
     arrays = {
         "all_feats": X.astype(dtype),
         "targets": TRUTH,

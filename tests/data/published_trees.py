@@ -5,18 +5,21 @@ Their images are files of one byte: lists are read, images are not opened.
 
 import json
 import pickle
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from scipy.io import savemat
 
+from newkinds.data import RawCollection
 from newkinds.data.published import class_split
 
-FACTS = json.loads((Path(sys.modules["newkinds.data.published"].__file__).parent / "class_splits.json").read_text())
+FACTS = json.loads(resources.files("newkinds.data").joinpath("class_splits.json").read_text("utf-8"))
 
 
 @dataclass
@@ -48,7 +51,12 @@ def cifar_rows(n: int) -> np.ndarray:
     return ((image * 7 + plane * 80 + row * 2 + column) % 256).astype(np.uint8).reshape(n, 3072)
 
 
-def dump(content: dict, path: Path, protocol: int = 2) -> None:
+def pixels(collection: RawCollection) -> npt.NDArray[np.uint8]:
+    """All images of a collection that holds them in memory."""
+    return np.stack([item for item in collection.items if isinstance(item, np.ndarray)])
+
+
+def dump(content: Any, path: Path, protocol: int = 2) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(pickle.dumps(content, protocol=protocol))
 
@@ -108,7 +116,7 @@ def cub(folder: Path) -> Tree:
     training = [i % 4 != 2 for i in range(len(files))]
     for file in files:
         touch(top / "images" / file)
-    lists = {
+    lists: dict[str, list[Any]] = {
         "images.txt": files,
         "image_class_labels.txt": [c + 1 for c in classes],
         "train_test_split.txt": [int(is_training) for is_training in training],

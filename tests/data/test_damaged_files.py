@@ -5,6 +5,7 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,7 +163,8 @@ def test_a_pickle_inside_an_npy_is_refused_and_never_run(npy):
 
 @pytest.mark.parametrize("name", ["all_feats", "targets", "mask_lab", "mask_cls"])
 def test_a_pickle_inside_a_released_folder_is_refused_and_never_run(tmp_path, name):
-    source = released(tmp_path, **{name: np.array([Trap(tmp_path / "sprung")] * N, dtype=object)})
+    changed: dict[str, Any] = {name: np.array([Trap(tmp_path / "sprung")] * N, dtype=object)}
+    source = released(tmp_path, **changed)
     with refused(f"{name}.npy", "pickled"):
         read_features(source)
     assert not (tmp_path / "sprung").exists()

@@ -1,6 +1,7 @@
 """FeatureSet: what it says of a collection, and what it refuses to hold."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,14 +34,16 @@ def test_categories_are_called_by_their_number_unless_they_have_names():
 
 
 def test_labels_given_as_whole_floats_become_integers():
-    collection = FeatureSet(X, LABELS.astype(float), truth=[7, 3, 2, 7])
+    as_read: dict[str, Any] = {"labels": LABELS.astype(float), "truth": [7, 3, 2, 7]}
+    collection = FeatureSet(X, **as_read)
     assert collection.labels.dtype == np.int64
+    assert collection.truth is not None
     assert collection.truth.dtype == np.int64
 
 
 def test_it_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        FeatureSet(X, LABELS).labels = None
+        FeatureSet(X, LABELS).labels = LABELS  # type: ignore[misc]  # that is what must fail
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
@@ -91,7 +94,13 @@ def test_a_truth_that_contradicts_the_labels_is_refused():
     with pytest.raises(InputError, match=said):
         FeatureSet(X, LABELS, truth=np.array([7, 0, 2, 3]))
     with pytest.raises(InputError, match=r"'a' is labelled 'wren' but its truth is unknown \(and 1 more"):
-        FeatureSet(X, [1, -1, 0, 0], truth=[-1, 0, 0, 1], names=("owl", "wren"), ids=tuple("abcd"))
+        FeatureSet(
+            X,
+            np.array([1, -1, 0, 0]),
+            truth=np.array([-1, 0, 0, 1]),
+            names=("owl", "wren"),
+            ids=tuple("abcd"),
+        )
 
 
 @pytest.mark.parametrize("truth", [[7, 7, 2], [7, 7, 2, -2], [7, 7, 2, 0.5]])
@@ -101,7 +110,9 @@ def test_the_truth_is_checked_like_labels(truth):
 
 
 def test_the_truth_may_be_unknown_for_a_sample_without_a_label():
-    assert FeatureSet(X, LABELS, truth=np.array([7, -1, 2, 7])).truth.tolist() == [7, -1, 2, 7]
+    truth = FeatureSet(X, LABELS, truth=np.array([7, -1, 2, 7])).truth
+    assert truth is not None
+    assert truth.tolist() == [7, -1, 2, 7]
 
 
 def test_a_label_without_a_name_is_refused():
@@ -135,15 +146,18 @@ def test_images_of_a_wrong_kind_are_refused_at_once_and_not_after_the_training(i
 
 @pytest.mark.parametrize("shape", [(4, 2, 3), (4, 2, 5, 3)])
 def test_grey_and_colour_images_are_taken(shape):
-    assert FeatureSet(X, LABELS, images=np.zeros(shape, np.uint8)).images.shape == shape
+    images = np.zeros(shape, np.uint8)
+    assert FeatureSet(X, LABELS, images=images).images is images
 
 
 def test_digits_label_half_of_the_zeros_to_fours_and_nothing_else():
     collection = digits(random_state=3)
     labelled = collection.labels >= 0
     assert collection.known.tolist() == [0, 1, 2, 3, 4]
+    assert collection.truth is not None
     assert collection.n_labelled == (collection.truth < 5).sum() // 2
     assert (collection.labels[labelled] == collection.truth[labelled]).all()
+    assert isinstance(collection.images, np.ndarray)
     assert collection.images.shape == (1797, 8, 8)
     assert collection.images.max() == 255
 

@@ -28,7 +28,7 @@ def test_the_first_folder_is_the_label_and_the_path_is_the_id(tmp_path):
     birds = read_images(place(tmp_path, "wren/2.png", "owl/deep/er/1.png", "owl/1.png", "top.png"))
     assert birds.kind == "images"
     assert birds.ids == ("owl/1.png", "owl/deep/er/1.png", "top.png", "wren/2.png")
-    assert [Path(item) for item in birds.items] == [tmp_path / name for name in birds.ids]
+    assert list(birds.items) == [tmp_path / name for name in birds.ids]
     assert birds.labels.tolist() == [0, 0, -1, 1]
     assert birds.names == ("owl", "wren")
     assert birds.truth is None
@@ -338,6 +338,7 @@ def test_the_folders_may_be_the_truth(birds):
     file = labels_file(birds, [("owl/1.png", "owl")])
     collection = read_images(birds, labels=file, truth="folders")
     assert collection.labels.tolist() == [0, -1, -1, -1, -1]
+    assert collection.truth is not None
     assert collection.truth.tolist() == [0, 0, 1, 1, -1]
     assert collection.names == ("owl", "wren")
 
@@ -345,6 +346,7 @@ def test_the_folders_may_be_the_truth(birds):
 def test_known_names_come_first_also_where_the_truth_has_others_before_them(birds):
     collection = read_images(birds, labels=labels_file(birds, [("wren/1.png", "wren")]), truth="folders")
     assert collection.names == ("wren", "owl")
+    assert collection.truth is not None
     assert collection.truth.tolist() == [1, 1, 0, 0, -1]
 
 
@@ -352,6 +354,7 @@ def test_the_truth_may_be_a_file(birds):
     labels = labels_file(birds, [("owl/1.png", "a")])
     truth = labels_file(birds, [("owl/1.png", "a"), ("z.png", "c")], "parquet")
     collection = read_images(birds, labels=labels, truth=truth)
+    assert collection.truth is not None
     assert collection.truth.tolist() == [0, -1, -1, -1, 1]
     assert collection.names == ("a", "c")
 
@@ -367,6 +370,7 @@ def test_folders_called_by_numbers_are_names_where_the_truth_has_names_too(tmp_p
     collection = read_images(folder, truth=truth)
     assert collection.names == ("3", "12", "wren")
     assert collection.labels.tolist() == [1, 0, -1]
+    assert collection.truth is not None
     assert collection.truth.tolist() == [1, 0, 2]
 
 

@@ -9,6 +9,7 @@ import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +28,17 @@ from PIL import ExifTags, Image, ImageOps, PngImagePlugin
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 
 
+def colour(image: Image.Image, at: tuple[int, int]) -> tuple[int, ...]:
+    """One pixel of an image in RGB."""
+    pixel = image.getpixel(at)
+    assert isinstance(pixel, tuple)
+    return pixel
+
+
 def pixel(path: Path, at: tuple[int, int] = (0, 0)) -> tuple[int, ...]:
     image = open_image(path)
     assert image.mode == "RGB"
-    return image.getpixel(at)
+    return colour(image, at)
 
 
 def photo(width: int = 64, height: int = 48) -> Image.Image:
@@ -53,13 +61,13 @@ def test_every_format(tmp_path, ending):
     photo().save(path)
     image = open_image(path)
     assert (image.mode, image.size) == ("RGB", (64, 48))
-    assert close(image.getpixel((5, 20)), RED)
-    assert close(image.getpixel((60, 20)), BLUE)
+    assert close(colour(image, (5, 20)), RED)
+    assert close(colour(image, (60, 20)), BLUE)
 
 
 def test_a_path_may_be_text_and_the_ending_may_be_wrong(tmp_path):
     photo().save(tmp_path / "a.jpg", format="PNG")
-    assert pixel(str(tmp_path / "a.jpg")) == RED
+    assert colour(open_image(str(tmp_path / "a.jpg")), (0, 0)) == RED
 
 
 @pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3)])
@@ -79,8 +87,9 @@ def test_transparency_is_put_on_white(tmp_path, ending):
     image = Image.new("RGBA", (3, 1), (0, 0, 0, 0))
     image.putpixel((1, 0), (0, 0, 0, 128))
     image.putpixel((2, 0), (255, 0, 0, 255))
-    image.save(tmp_path / f"a.{ending}", **({"lossless": True, "exact": True} if ending == "webp" else {}))
+    options: dict[str, Any] = {"lossless": True, "exact": True} if ending == "webp" else {}
     path = tmp_path / f"a.{ending}"
+    image.save(path, **options)
     assert pixel(path) == WHITE
     assert close(pixel(path, (1, 0)), (127, 127, 127), by=1)
     assert pixel(path, (2, 0)) == RED
@@ -211,8 +220,8 @@ def test_a_turned_photo_comes_out_upright_and_once_only(tmp_path, ending, orient
     stored.save(tmp_path / f"a.{ending}", exif=exif)
     image = open_image(tmp_path / f"a.{ending}")
     assert image.size == (64, 32)
-    assert close(image.getpixel((8, 4)), RED)
-    assert close(image.getpixel((56, 28)), WHITE)
+    assert close(colour(image, (8, 4)), RED)
+    assert close(colour(image, (56, 28)), WHITE)
     assert ImageOps.exif_transpose(image).size == (64, 32)
 
 
@@ -225,10 +234,10 @@ def test_damaged_metadata_do_no_harm(tmp_path, exif):
 @pytest.mark.parametrize("ending", ["gif", "webp", "png", "tiff"])
 def test_of_several_frames_or_pages_the_first(tmp_path, ending):
     frames = [Image.new("RGB", (16, 16), colour) for colour in (RED, GREEN, BLUE)]
-    extra = {"lossless": True} if ending == "webp" else {}
+    extra: dict[str, Any] = {"lossless": True} if ending == "webp" else {}
     frames[0].save(tmp_path / f"a.{ending}", save_all=True, append_images=frames[1:], **extra)
     with Image.open(tmp_path / f"a.{ending}") as written:
-        assert written.n_frames == 3
+        assert getattr(written, "n_frames", 1) == 3
     assert pixel(tmp_path / f"a.{ending}") == RED
 
 
@@ -242,8 +251,8 @@ def test_a_jpeg_decoded_small_is_never_too_small_and_keeps_its_form(tmp_path, at
     image = open_image(tmp_path / "a.jpg", at_least=at_least)
     assert min(image.size) >= min(at_least, *size)
     assert image.width / image.height == pytest.approx(size[0] / size[1], rel=0.03)
-    assert close(image.getpixel((image.width // 4, image.height // 2)), RED)
-    assert close(image.getpixel((image.width * 3 // 4, image.height // 2)), BLUE)
+    assert close(colour(image, (image.width // 4, image.height // 2)), RED)
+    assert close(colour(image, (image.width * 3 // 4, image.height // 2)), BLUE)
 
 
 def test_a_large_jpeg_is_decoded_small_where_little_is_needed(tmp_path):
@@ -413,7 +422,7 @@ def test_threads_open_images_at_once_and_leave_warnings_as_they_were(tmp_path, m
 def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
     photo(400, 200).save(tmp_path / "a.png")
     small = thumbnail(tmp_path / "a.png", 96)
-    assert (small.shape, small.dtype) == ((96, 96, 3), np.uint8)
+    assert (small.shape, small.dtype.name) == ((96, 96, 3), "uint8")
     assert (small[:24] == 255).all()
     assert (small[72:] == 255).all()
     assert close(tuple(small[48, 2].tolist()), RED)
@@ -426,7 +435,7 @@ def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
 )
 def test_a_thumbnail_of_any_image_has_the_size_asked_for(image, size):
     small = thumbnail(image, size)
-    assert (small.shape, small.dtype) == ((size, size, 3), np.uint8)
+    assert (small.shape, small.dtype.name) == ((size, size, 3), "uint8")
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (1, 1)])

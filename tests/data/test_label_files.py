@@ -34,6 +34,7 @@ def test_integer_labels_from_every_kind_of_file(npy, ending):
     path = npy.parent / f"labels{ending}"
     write_labels(path, LABELS.tolist())
     collection = read_features(npy, labels=path, truth=path)
+    assert collection.truth is not None
     assert collection.labels.tolist() == collection.truth.tolist() == LABELS.tolist()
     assert collection.names is None
 
@@ -257,6 +258,7 @@ def test_integer_labels_are_names_where_the_truth_has_names_too(tmp_path):
     collection = read_features(npz(tmp_path, labels=LABELS, truth=truth))
     assert collection.names == ("0", "1", "other")
     assert collection.labels.tolist() == LABELS.tolist()
+    assert collection.truth is not None
     assert collection.truth.tolist() == [0, 0, 1, 1, 2, -1]
 
 

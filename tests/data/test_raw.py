@@ -41,6 +41,7 @@ def test_as_many_ids_and_labels_as_samples_are_needed(changed, problem):
 
 def test_a_part_keeps_its_names_and_says_what_was_left_out():
     part = tickets().only(np.array([True, False, True]), skipped=[("b", "too short")])
+    assert part.truth is not None
     assert (part.ids, part.labels.tolist(), part.truth.tolist()) == (("a", "c"), [0, 0], [0, 0])
     assert (part.names, part.skipped) == (NAMES, (("b", "too short"),))
 
@@ -49,4 +50,5 @@ def test_feature_vectors_take_everything_over():
     collection = tickets().with_features(np.eye(3))
     assert collection.texts == tuple(TEXTS)
     assert (collection.ids, collection.names) == (("a", "b", "c"), NAMES)
+    assert collection.truth is not None
     assert (collection.labels.tolist(), collection.truth.tolist()) == ([0, -1, 0], [0, 1, 0])

@@ -46,6 +46,7 @@ def test_columns_by_name(tmp_path, ending):
     tickets = read_texts(str(source), text="body", label="intent", id="key", truth="intent")
     assert list(tickets.items) == TEXTS
     assert tickets.ids == ("a", "b", "c")
+    assert tickets.truth is not None
     assert tickets.labels.tolist() == tickets.truth.tolist() == [0, -1, 0]
 
 
@@ -59,6 +60,7 @@ def test_the_column_named_as_truth_is_not_the_text(tmp_path):
     source = saved(tmp_path, "csv", query=TEXTS, kind=["card", "money", "card"])
     tickets = read_texts(source, truth="kind")
     assert list(tickets.items) == TEXTS
+    assert tickets.truth is not None
     assert tickets.truth.tolist() == [0, 1, 0]
     assert tickets.labels.tolist() == [-1, -1, -1]
 
@@ -157,6 +159,7 @@ def test_labels_and_truth_share_their_names(tmp_path):
     truth = ["card", "account", "card"]
     tickets = read_texts(saved(tmp_path, "csv", text=TEXTS, label=LABELS, kind=truth), truth="kind")
     assert tickets.names == ("card", "account")
+    assert tickets.truth is not None
     assert tickets.truth.tolist() == [0, 1, 0]
 
 
@@ -165,6 +168,7 @@ def test_numbers_are_names_where_the_truth_has_names_too(tmp_path):
     tickets = read_texts(source, truth="kind")
     assert tickets.names == ("9", "10", "other")
     assert tickets.labels.tolist() == [1, -1, 0]
+    assert tickets.truth is not None
     assert tickets.truth.tolist() == [1, 2, 0]
 
 
@@ -180,6 +184,7 @@ def test_a_file_of_labels_counts_all_rows_and_takes_the_place_of_the_column(tmp_
         path.write_text(("label\n" if ending == "csv" else "") + "x\ny\n\n")
     tickets = read_texts(source, labels=path, truth=path)
     assert (tickets.ids, tickets.labels.tolist(), tickets.names) == (("0", "2"), [0, -1], ("x",))
+    assert tickets.truth is not None
     assert tickets.truth.tolist() == [0, -1]
 
 
@@ -190,6 +195,7 @@ def test_files_of_labels_by_id(tmp_path, as_text):
     truth = written(tmp_path, "id,label\na,y\nc,x\n", "truth.csv")
     tickets = read_texts(source, labels=labels, truth=str(truth) if as_text else truth)
     assert tickets.labels.tolist() == [-1, -1, 0]
+    assert tickets.truth is not None
     assert tickets.truth.tolist() == [1, -1, 0]
 
 

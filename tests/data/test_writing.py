@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -16,13 +17,13 @@ from newkinds.data import staged
 
 N = 6
 X = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float16).astype(np.float32)
-INTEGERS = {"labels": np.array([3, -1, 8, -1, -1, -1]), "truth": np.array([3, 3, 8, 8, 1, 11])}
-NAMED = {
+INTEGERS: dict[str, Any] = {"labels": np.array([3, -1, 8, -1, -1, -1]), "truth": np.array([3, 3, 8, 8, 1, 11])}
+NAMED: dict[str, Any] = {
     "labels": np.array([0, -1, 1, -1, -1, -1]),
     "truth": np.array([0, 0, 1, 1, 2, 3]),
     "names": ("owl", "wren", "ant", "bee"),
 }
-SHOWN = {"ids": tuple("abcdef"), "texts": ("first", "zwölf", "3", "", "five, six", "'7'")}
+SHOWN: dict[str, Any] = {"ids": tuple("abcdef"), "texts": ("first", "zwölf", "3", "", "five, six", "'7'")}
 
 
 def assert_equal(
@@ -43,6 +44,7 @@ def test_npz_round_trip(tmp_path, labels, dtype):
     read = read_features(tmp_path / "birds.npz")
     assert read.features.dtype == dtype
     assert_equal(read, written)
+    assert isinstance(read.images, np.ndarray)
     assert np.array_equal(read.images, images)
 
 
@@ -82,6 +84,7 @@ def test_released_round_trip_numbers_the_classes_anew_with_known_ones_first(tmp_
     assert read.features.dtype == dtype
     assert np.array_equal(read.features, X)
     assert read.labels.tolist() == [0, -1, 1, -1, -1, -1]
+    assert read.truth is not None
     assert read.truth.tolist() == [0, 0, 1, 1, 2, 3]
 
 
@@ -120,6 +123,8 @@ def test_any_collection_comes_back_from_any_format_with_a_truth(written, name):
         assert np.array_equal(read.features, written.features)
         assert np.array_equal(read.labels >= 0, written.labels >= 0)
         # The same classes, perhaps with other numbers.
+        assert read.truth is not None
+        assert written.truth is not None
         pairs = set(zip(read.truth.tolist(), written.truth.tolist(), strict=True))
         assert len(pairs) == len(set(read.truth.tolist())) == len(set(written.truth.tolist()))
         if name != "birds":

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from math import floor, isfinite
-from typing import overload
+from typing import SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -184,10 +184,10 @@ class _Chosen(Sequence[Picture]):
         return len(self._places)
 
     @overload
-    def __getitem__(self, at: int) -> Picture: ...
+    def __getitem__(self, at: SupportsIndex) -> Picture: ...
     @overload
     def __getitem__(self, at: slice) -> list[Picture]: ...
-    def __getitem__(self, at: int | slice) -> Picture | list[Picture]:
+    def __getitem__(self, at: SupportsIndex | slice) -> Picture | list[Picture]:
         if isinstance(at, slice):
             return [self._pictures[place] for place in self._places[at]]
         return self._pictures[self._places[operator.index(at)]]
