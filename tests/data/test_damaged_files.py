@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.data.feature_files import LABELS, WIDTH, N, X, npz, parquet, released
 from tests.data.refusal import Trap, refused
@@ -131,6 +132,117 @@ def test_a_header_that_promises_more_than_memory_can_hold_is_refused(tmp_path, n
         read_features(tmp_path / "huge.npz")
     with refused("huge.npy"):
         read_features(npy, labels=tmp_path / "huge.npy")
+
+
+def npy_with_header(path: Path, header: str) -> Path:
+    length = len(header).to_bytes(2, "little")
+    path.write_bytes(b"\x93NUMPY\x01\x00" + length + header.encode() + bytes(64))
+    return path
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "-" * 9000 + "1",
+        "(" * 5000,
+        "{[]: 1}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 3)}",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (" + "9" * 5000 + ",)}",
+        "{'descr': 3, 'fortran_order': False, 'shape': (1,)}",
+    ],
+    ids=["deep", "open", "unhashable", "fraction", "negative", "too large", "no type"],
+)
+def test_a_header_that_makes_no_sense_is_refused(tmp_path, npy, header):
+    path = npy_with_header(tmp_path / "odd.npy", header)
+    with refused("odd.npy cannot be read as an .npy file"):
+        read_features(path)
+    with refused("odd.npy cannot be read as an .npy file"):
+        read_features(npy, labels=path)
+
+
+BEYOND_UNICODE = np.full(N, 0x110000, dtype=np.uint32).view("U1")
+
+
+@pytest.mark.parametrize("field", ["labels", "truth", "ids", "texts", "encoder"])
+def test_text_beyond_unicode_is_refused(tmp_path, field):
+    with refused("birds.npz", field[:7]):
+        read_features(npz(tmp_path, **{field: BEYOND_UNICODE}))
+
+
+def test_a_file_of_labels_beyond_unicode_is_refused(npy):
+    np.save(npy.parent / "labels.npy", BEYOND_UNICODE)
+    with refused("labels.npy cannot be read as a list of labels"):
+        read_features(npy, labels=npy.parent / "labels.npy")
+
+
+@pytest.mark.parametrize("shape", [(), (N, 1)])
+@pytest.mark.parametrize("field", ["labels", "truth", "ids", "texts"])
+def test_a_list_of_an_npz_that_is_no_list_is_refused_with_its_shape(tmp_path, field, shape):
+    with refused("birds.npz", f"'{field}' must be one-dimensional", str(shape)):
+        read_features(npz(tmp_path, **{field: np.zeros(shape, dtype=int)}))
+
+
+@pytest.mark.parametrize("field", ["features", "ids", "images", "encoder"])
+def test_a_member_of_an_npz_that_is_no_array_is_refused(tmp_path, field):
+    content = io.BytesIO()
+    np.save(content, X)
+    with zipfile.ZipFile(tmp_path / "birds.npz", "w") as archive:
+        if field != "features":
+            archive.writestr("features.npy", content.getvalue())
+        archive.writestr(field, b"plain bytes")
+    with refused("birds.npz", f"'{field}' is not an array"):
+        read_features(tmp_path / "birds.npz")
+
+
+def test_an_encrypted_archive_is_refused(tmp_path):
+    content = bytearray(npz(tmp_path).read_bytes())
+    content[6] |= 1  # the flag of the first member, and the same in the list at the end
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "birds.npz").write_bytes(content)
+    with refused("birds.npz cannot be read as an .npz archive", "encrypted"):
+        read_features(tmp_path / "birds.npz")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_damage_in_other_compressions_is_refused_or_makes_no_difference(tmp_path, compression):
+    path, content = tmp_path / "birds.npz", io.BytesIO()
+    np.save(content, np.arange(90.0).reshape(-1, 3))
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("features.npy", content.getvalue())
+    whole = path.read_bytes()
+    outcomes = []
+    for place in range(0, len(whole), 3):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        outcomes.append(outcome(path))
+    assert sum(text != "read" for text in outcomes) > len(outcomes) // 2
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["[" * 100_000, "1" * 5000, "{", '["name"]', '{"name": 1, "kind": 2}'],
+    ids=["deep", "long", "open", "list", "incomplete"],
+)
+def test_a_record_of_an_encoder_that_makes_no_sense_is_refused(tmp_path, written):
+    with refused("birds.npz: what it says about its encoder"):
+        read_features(npz(tmp_path, encoder=np.array(written)))
+
+
+NO_TEXT = pa.Array.from_buffers(  # a column of text that is not UTF-8, which pyarrow does not look at
+    pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], np.int32).tobytes()), pa.py_buffer(b"a\xff")]
+)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [NO_TEXT, pa.array([1, 2**61], pa.timestamp("ms")), pa.array([1, 2**30], pa.int32()).cast(pa.date32())],
+    ids=["bytes", "moments", "days"],
+)
+@pytest.mark.parametrize("column", ["id", "label", "truth", "text"])
+def test_cells_of_a_parquet_file_that_python_cannot_hold_are_refused_with_their_column(tmp_path, column, values):
+    columns = {"features": [[1.0, 2.0], [3.0, 4.0]], column: values}
+    with refused("birds.parquet cannot be read as a table", f"column '{column}'"):
+        read_features(parquet(tmp_path, **columns))
 
 
 # Pickles

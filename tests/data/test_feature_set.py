@@ -5,10 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.data.refusal import refused
 
-from newkinds import FeatureSet, InputError
-from newkinds.data import digits
+from newkinds import FeatureSet, InputError, read_features
+from newkinds.data import digits, feature_set
 from newkinds.data.feature_set import CHECKED_ROWS
+from newkinds.data.long_tail import long_tailed
 
 X = np.eye(4, 3, dtype=np.float32) + 1
 LABELS = np.array([7, -1, 2, 7])
@@ -26,6 +28,47 @@ def test_it_counts_samples_labels_and_known_categories():
 def test_samples_are_called_by_their_row_unless_they_have_ids():
     assert FeatureSet(X, LABELS).sample_ids() == ["0", "1", "2", "3"]
     assert FeatureSet(X, LABELS, ids=("a", "b", "c", "d")).sample_ids() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "numbers"),
+    [
+        (slice(2, None), [2, 3]),
+        (slice(1, 3), [1, 2]),
+        (slice(3, 3), []),
+        (slice(2, 9), [2, 3]),
+        (slice(-1, None), [3]),
+    ],
+)
+def test_rows_that_do_not_begin_at_the_first_keep_their_own_ids_and_numbers(rows, numbers):
+    assert FeatureSet(X, LABELS).sample_ids(rows) == [str(number) for number in numbers]
+    named = FeatureSet(X, LABELS, ids=("a", "b", "c", "d"))
+    assert named.sample_ids(rows) == ["abcd"[number] for number in numbers]
+
+
+def test_columns_are_arranged_by_name():
+    collection = FeatureSet(X, LABELS, columns=("a", "b", "c"))
+    assert np.array_equal(collection.arranged(["c", "a", "b"]), X[:, [2, 0, 1]])
+    assert collection.arranged(("a", "b", "c")) is X
+    assert collection.arranged(None) is X
+    assert FeatureSet(X, LABELS).arranged(("c", "b", "a")) is X
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (["a", "b", "z"], "the column 'z' of the run's features is missing (there are a, b, c, …)"),
+        (["a", "b"], "the column 'c' is not among the run's features; remove it"),
+    ],
+)
+def test_columns_that_are_not_those_of_the_run_are_refused_by_name(columns, says):
+    with refused(says):
+        FeatureSet(X, LABELS, columns=("a", "b", "c")).arranged(columns)
+
+
+def test_there_must_be_a_name_for_each_column():
+    with refused("there are 3 features but 2 columns"):
+        FeatureSet(X, LABELS, columns=("a", "b"))
 
 
 def test_categories_are_called_by_their_number_unless_they_have_names():
@@ -77,6 +120,43 @@ def test_nan_and_infinity_are_refused_with_their_row(value, row):
     features[row, 1] = value
     with pytest.raises(InputError, match=rf"finite; row {row} has NaN or infinity"):
         FeatureSet(features, np.full(len(features), -1))
+
+
+@pytest.fixture
+def scans(monkeypatch):
+    """The arrays that were read whole to see whether they are finite."""
+    scanned: list[Any] = []
+    monkeypatch.setattr(feature_set, "check_features", scanned.append)
+    return scanned
+
+
+def test_features_are_read_whole_only_once(scans, tmp_path):
+    np.save(tmp_path / "birds.npy", X)
+    collection = read_features(tmp_path / "birds.npy")
+    changed = dataclasses.replace(dataclasses.replace(collection, notes=("a note",)), labels=LABELS)
+    assert len(scans) == 1
+    assert changed.features is collection.features
+
+
+def test_a_long_tail_does_not_read_features_again(scans):
+    collection = FeatureSet(np.arange(1.0, 9)[:, None], np.full(8, -1), truth=np.repeat([0, 1], 4))
+    assert len(long_tailed(collection, 4)) < 8
+    assert len(scans) == 1
+
+
+def test_new_features_in_place_of_others_are_checked():
+    bad = X.copy()
+    collection = FeatureSet(X, LABELS)
+    bad[2, 1] = np.nan
+    with refused("finite; row 2"):
+        dataclasses.replace(collection, features=bad)
+    bad[2, 1] = 0
+    again = FeatureSet(bad, LABELS)
+    bad[3, 0] = np.inf
+    with refused("finite; row 3"):
+        FeatureSet(bad, LABELS)
+    with refused("finite; row 3"):
+        dataclasses.replace(again, features=bad.copy())
 
 
 def test_as_many_labels_as_samples_are_needed():

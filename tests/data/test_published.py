@@ -1,5 +1,6 @@
 """The published data sets: every official layout, the numbering, the split and the sizes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,15 @@ def test_the_draw_does_not_touch_the_global_generator():
     np.random.seed(5)  # noqa: NPY002 - likewise
     gcd_split(np.array([0, 1, 2, 3]), class_split("cifar10"))
     assert np.random.random() == first  # noqa: NPY002 - likewise
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+def test_a_name_that_is_no_text_gets_an_id_that_can_be_written(tmp_path):
+    herbarium(tmp_path)
+    with open(os.fsencode(tmp_path) + b"/small-train/0/\xff.jpg", "wb") as file:
+        file.write(b".")
+    ids = read_published("herbarium19", tmp_path, check_sizes=False).ids
+    assert ids[:2] == ("small-train/0/00000.jpg", "small-train/0/\\udcff.jpg")
 
 
 def test_herbarium_classes_are_numbered_as_sorted_text(tmp_path):

@@ -203,6 +203,9 @@ def test_npz_whose_parts_have_different_lengths_is_refused(tmp_path, field):
         [["a", "b"], ["c", "d"]],
         [[[1.0], [2.0]], [[1.0], [2.0]]],
         [[1.0, 2.0], [1.0, 1e300]],
+        pa.array([1.0, 2.0]).dictionary_encode(),
+        pa.array([[(1, 2.0)]] * 2, pa.map_(pa.int32(), pa.float32())),
+        [{"a": 1.0}, {"a": 2.0}],
     ],
     ids=[
         "ragged",
@@ -215,6 +218,9 @@ def test_npz_whose_parts_have_different_lengths_is_refused(tmp_path, field):
         "words",
         "nested",
         "too large",
+        "categories",
+        "maps",
+        "objects",
     ],
 )
 def test_a_parquet_column_of_features_that_is_no_table_is_refused(tmp_path, rows):

@@ -174,6 +174,21 @@ def test_what_is_not_there(tmp_path, name):
         read_source(str(tmp_path / name))
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
+@pytest.mark.parametrize("ending", ["", ".npz", ".csv", ".parquet"])
+def test_a_name_that_no_file_can_have(tmp_path, name, ending):
+    with pytest.raises(InputError, match="does not exist"):
+        read_source(f"{name}{ending}")
+    with pytest.raises(InputError, match="does not exist"):
+        read_source(f"cub:{name}")
+    np.save(tmp_path / "a.npy", X)
+    for labels in (f"{name}.npy", f"{name}.csv"):
+        with pytest.raises(InputError, match="does not exist"):
+            read_source(str(tmp_path / "a.npy"), labels=Path(labels))
+        with pytest.raises(InputError, match="does not exist"):
+            read_source(str(tmp_path / "a.npy"), truth=labels)
+
+
 def test_an_unknown_published_set_is_named():
     with pytest.raises(InputError, match="nonsense"):
         read_source("nonsense:somewhere")
