@@ -7,7 +7,7 @@ from tests.data.refusal import refused
 from newkinds.data import reading, tables, writing
 from newkinds.data.labelling import read_labels
 from newkinds.data.sources import kind_of
-from newkinds.names import FEATURE_ENDINGS, LABEL_ENDINGS, TABLE_ENDINGS
+from newkinds.names import FEATURE_ENDINGS, LABEL_ENDINGS, TABLE_ENDINGS, listed
 
 
 def test_every_ending_has_a_reader_and_a_writer_and_no_other_has():
@@ -22,15 +22,15 @@ def test_a_table_is_taken_for_texts_unless_it_can_hold_features(tmp_path, ending
     assert kind_of(tmp_path / f"a{ending}") == (None if ending in FEATURE_ENDINGS else "texts")
 
 
-@pytest.mark.parametrize("ending", [".json", ".xlsx", ".psv", ""])
+@pytest.mark.parametrize("ending", [".json", ".xlsx", ".doc", ""])
 def test_other_endings_are_refused_with_all_that_are_read(tmp_path, ending):
     path = tmp_path / f"a{ending}"
     path.write_text("label\nowl\n")
-    with refused(str(path), ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".txt"):
+    with refused(str(path), listed(TABLE_ENDINGS)):
         tables.read_table(path)
-    with refused(str(path), ".npy", ".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".txt"):
+    with refused(str(path), listed(LABEL_ENDINGS)):
         read_labels(path, 1)
-    with refused(str(path), "all_feats.npy", ".npz", ".npy", ".parquet"):
+    with refused(str(path), "all_feats.npy", listed(FEATURE_ENDINGS)):
         reading.read_features(path)
 
 

@@ -12,6 +12,7 @@ from tests.data.text_tables import saved, written
 
 from newkinds import InputError
 from newkinds.data.texts import read_texts
+from newkinds.names import TABLE_ENDINGS, listed
 
 # What spreadsheets and databases write
 
@@ -146,7 +147,7 @@ def test_a_missing_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["tickets.xlsx", "tickets.json", "tickets"])
 def test_an_ending_that_is_not_read_is_refused_with_those_that_are(tmp_path, name):
-    with refused(name, ".csv, .tsv, .jsonl, .ndjson, .parquet or .txt"):
+    with refused(name, listed(TABLE_ENDINGS)):
         read_texts(written(tmp_path, "x", name))
 
 
