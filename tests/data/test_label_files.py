@@ -201,6 +201,12 @@ def test_two_labels_for_one_id_are_refused(tmp_path):
         read_features(npz(tmp_path, ids=np.array(list("abcdef"))), labels=tmp_path / "labels.csv")
 
 
+def test_two_labels_for_a_blank_id_are_refused(tmp_path):
+    (tmp_path / "labels.csv").write_text("id,label\n,owl\n ,wren\n")
+    with refused("labels.csv", "'' occurs more than once"):
+        read_features(npz(tmp_path, ids=np.array(["", *"bcdef"])), labels=tmp_path / "labels.csv")
+
+
 def test_a_label_for_an_id_that_two_samples_have_is_refused(tmp_path):
     (tmp_path / "labels.csv").write_text("id,label\na,owl\n")
     with pytest.raises(InputError, match="'a'"):

@@ -149,10 +149,10 @@ def read_binary(batches: Sequence[Path], names_file: Path, n_label_bytes: int) -
                 f"{path} has {len(content)} bytes, no multiple of the {width} of an image; download it again"
             )
         records.append(np.frombuffer(content, dtype=np.uint8).reshape(-1, width))
-    whole = np.concatenate(records)
+    table = np.concatenate(records)
     text = load_checked(names_file, "a list of names", lambda: names_file.read_text("utf-8"), DOWNLOAD_AGAIN)
     names = tuple(line.strip() for line in text.splitlines() if line.strip())
-    return _listing(whole[:, n_label_bytes:], whole[:, n_label_bytes - 1].astype(np.int64), names)
+    return _listing(table[:, n_label_bytes:], table[:, n_label_bytes - 1].astype(np.int64), names)
 
 
 def _listing(rows: npt.NDArray[np.uint8], classes: IntArray, names: tuple[str, ...]) -> Listing:

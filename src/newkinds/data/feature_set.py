@@ -111,8 +111,8 @@ class FeatureSet:
         if missing := [name for name in columns if name not in self.columns]:
             present = ", ".join(self.columns[:3])
             raise InputError(f"the column {missing[0]!r} of the run's features is missing (there are {present}, …)")
-        if further := [name for name in self.columns if name not in columns]:
-            raise InputError(f"the column {further[0]!r} is not among the run's features; remove it")
+        if unknown := [name for name in self.columns if name not in columns]:
+            raise InputError(f"the column {unknown[0]!r} is not among the run's features; remove it")
         return self.features[:, [self.columns.index(name) for name in columns]]
 
     def sample_ids(self, rows: slice = slice(None)) -> list[str]:

@@ -1,4 +1,4 @@
-"""Labels and truth of a collection: from files of their own, and as integers that agree with each other."""
+"""Labels and truth: reading them from files, and turning both into integers of one numbering."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from newkinds.names import LABEL_ENDINGS, listed
 
 
 def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = None) -> list[Any]:
-    """One raw label a sample from a file of labels.
+    """Read the label of each sample from a file, as it stands there.
 
     Parameters
     ----------
@@ -68,8 +68,9 @@ def _by_id(table: Table, id_column: str, label_column: str, n_samples: int, ids:
     sample_ids = [str(name).strip() for name in (range(n_samples) if ids is None else ids)]
     row_ids = [str(name).strip() for name in table.values(id_column)]
     for where, names in ((str(path), row_ids), ("the collection", sample_ids)):
-        if double := next((name for name, count in Counter(names).items() if count > 1), None):
-            raise InputError(f"{path} gives labels by id, but the id {double!r} occurs more than once in {where}")
+        repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+        if repeated is not None:
+            raise InputError(f"{path} gives labels by id, but the id {repeated!r} occurs more than once in {where}")
     sample_of = {name: sample for sample, name in enumerate(sample_ids)}
     labels: list[Any] = [None] * n_samples
     for row, (name, label) in enumerate(zip(row_ids, table.values(label_column), strict=True)):

@@ -1,4 +1,4 @@
-"""Data sets as they lie on disk: lists of files, folders of classes, MATLAB annotations; one function a layout.
+"""Data sets as they lie on disk: lists of files, folders of classes, MATLAB annotations; a function for each layout.
 
 Images are listed, not opened. Samples come in the data set's own order, classes in its own numbering (from 0).
 """
@@ -82,7 +82,7 @@ def read_aircraft(top: Path) -> Listing:
 
 
 def read_folders(top: Path, inside: str, wanted: Iterable[int]) -> Listing:
-    """Herbarium19, ImageNet: a folder a class, of which some are wanted.
+    """Herbarium19, ImageNet: a folder for each class, some of which are wanted.
 
     GCD numbers the folders as sorted text: 0, 1, 10, 100, 101, … in Herbarium19.
     """
@@ -127,10 +127,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def _numbered_lines(path: Path) -> dict[str, str]:
-    """Lines of a number and a text."""
+    """Lines that hold a number and a text."""
     pairs = [line.partition(" ") for line in _lines(path)]
-    if odd := next((number for number, _, text in pairs if not text), None):
-        raise InputError(f"{path}: the line {odd!r} should be a number and a text; download it again")
+    if incomplete := next((number for number, _, text in pairs if not text), None):
+        raise InputError(f"{path}: the line {incomplete!r} should be a number and a text; download it again")
     return {number: text for number, _, text in pairs}
 
 

@@ -129,16 +129,16 @@ def _with_ranks(sizes: IntArray, profile: IntArray, generator: np.random.Generat
     """
     kept = np.zeros_like(sizes)
     waiting = np.argsort(sizes, kind="stable").tolist()  # the largest last
-    enough: list[int] = []
-    for asked in profile:
-        while waiting and sizes[waiting[-1]] >= asked:
-            enough.append(waiting.pop())
-        kept[enough.pop(int(generator.integers(len(enough))))] = asked
+    eligible: list[int] = []
+    for size in profile:
+        while waiting and sizes[waiting[-1]] >= size:
+            eligible.append(waiting.pop())
+        kept[eligible.pop(int(generator.integers(len(eligible))))] = size
     return kept
 
 
 def _labelled_part(kept: IntArray, sizes: IntArray, n_labelled: IntArray) -> IntArray:
-    """How many of the samples that each class keeps are labelled ones: the same share as before, if it can be."""
+    """How many labelled samples each class keeps: the same share as before, as nearly as possible."""
     n_unlabelled = sizes - n_labelled
     least = np.maximum(kept - n_unlabelled, n_labelled > 0)
     most = np.minimum(n_labelled, kept - ((n_unlabelled > 0) & (kept > 1)))
@@ -146,7 +146,7 @@ def _labelled_part(kept: IntArray, sizes: IntArray, n_labelled: IntArray) -> Int
 
 
 def _draw(groups: IntArray, quotas: IntArray, generator: np.random.Generator) -> IntArray:
-    """Rows, ascending, of as many samples of each group as its quota says."""
+    """The rows, ascending, of a random choice: as many samples of each group as its quota says."""
     shuffled = generator.permutation(len(groups))
     in_groups = shuffled[np.argsort(groups[shuffled], kind="stable")]  # one after the other, each in random order
     sizes = np.bincount(groups, minlength=len(quotas))

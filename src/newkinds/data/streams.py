@@ -45,13 +45,13 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
         if not chunk and rest:
             lines, rest = [rest], b""
         ids, rows = [], []
-        bad: InputError | None = None
+        problem: InputError | None = None
         for line in lines:
             line_number += 1
             try:
                 sample = _parse(line, line_number, n_features)
-            except InputError as error:  # what came before it is still answered
-                bad = error
+            except InputError as error:  # samples before the bad line are still answered
+                problem = error
                 break
             if sample is not None:
                 name, row = sample
@@ -60,8 +60,8 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
                 count += 1
         if rows:
             yield ids, np.array(rows, dtype=np.float64)
-        if bad is not None:
-            raise bad
+        if problem is not None:
+            raise problem
         if not chunk:
             return
 

@@ -208,8 +208,8 @@ def _read_delimited(path: Path, usual: str) -> Table:
         raise InputError(f"{path} is empty")
     (_, header), body = records[0], records[1:]
     names = [name.strip() for name in header]
-    if double := next((name for name in names if name and names.count(name) > 1), None):
-        raise InputError(f"{path}: there are several columns called {double!r}; rename all but one")
+    if repeated := next((name for name in names if name and names.count(name) > 1), None):
+        raise InputError(f"{path}: there are several columns called {repeated!r}; rename all but one")
     for line, fields in body:
         if len(fields) != len(names):
             raise InputError(
@@ -243,13 +243,13 @@ def _delimiter(text: str, usual: str) -> str:
 
 
 class _UnmatchedQuotes(Exception):
-    """A row cannot be told from the next."""
+    """The end of a row cannot be found."""
 
 
 def _records(text: str, delimiter: str, quoting: Any = csv.QUOTE_MINIMAL) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line on which it begins.
 
-    A blank line is a blank field where there is a single column, and is otherwise passed over.
+    In a single column a blank line is a blank field; otherwise it is passed over.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     line, width = 1, 0
