@@ -1,4 +1,4 @@
-"""Data sets as they lie on disk: lists of files, folders of classes, MATLAB annotations; a function for each layout.
+"""Data sets as they lie on disk: lists of files, folders of classes, MATLAB annotations, a function for each.
 
 Images are listed, not opened. Samples come in the data set's own order, classes in its own numbering (from 0).
 """
