@@ -147,6 +147,22 @@ def test_parquet_of_texts_with_a_column_of_numbers_is_not_taken_for_features(tmp
     assert list(collection.items) == ROWS["text"]
 
 
+@pytest.mark.parametrize(("n_numbers", "kind"), [(8, "texts"), (9, None)])
+def test_with_more_than_eight_columns_of_numbers_a_parquet_of_texts_is_features(tmp_path, n_numbers, kind):
+    numbers = {f"n{i}": [1.0, 2.0, 3.0, 4.0] for i in range(n_numbers)}
+    source = table(tmp_path / "a.parquet", **ROWS, id=[1, 2, 3, 4], **numbers)
+    assert kind_of(Path(source)) == kind
+
+
+def test_a_column_of_labels_makes_a_parquet_of_many_numbers_texts(tmp_path):
+    numbers = {f"n{i}": [1.0, 2.0, 3.0, 4.0] for i in range(20)}
+    source = table(tmp_path / "a.parquet", text=ROWS["text"], intent=ROWS["label"], **numbers)
+    assert isinstance(read_source(source), FeatureSet)
+    collection = read_source(source, label="intent")
+    assert isinstance(collection, RawCollection)
+    assert collection.names == ("card",)
+
+
 # Options that make no sense
 
 
@@ -187,6 +203,11 @@ def test_a_name_that_no_file_can_have(tmp_path, name, ending):
             read_source(str(tmp_path / "a.npy"), labels=Path(labels))
         with pytest.raises(InputError, match="does not exist"):
             read_source(str(tmp_path / "a.npy"), truth=labels)
+
+
+def test_a_drive_is_not_taken_for_a_published_set():
+    with pytest.raises(InputError, match=r"C:/birds does not exist; a source is"):
+        read_source("C:/birds")
 
 
 def test_an_unknown_published_set_is_named():

@@ -89,6 +89,13 @@ def test_released_round_trip_numbers_the_classes_anew_with_known_ones_first(tmp_
     assert read.truth.tolist() == [0, 0, 1, 1, 2, 3]
 
 
+@pytest.mark.parametrize("ending", [".npz", ".parquet"])
+def test_the_record_of_an_encoder_comes_back(tmp_path, ending):
+    encoder = {"name": "tiny", "kind": "texts", "fingerprint": "abc", "größe": [1, None]}
+    write_features(FeatureSet(X, **INTEGERS, encoder=encoder), tmp_path / f"birds{ending}")
+    assert read_features(tmp_path / f"birds{ending}").encoder == encoder
+
+
 def test_unlabelled_collections_come_back_unlabelled(tmp_path):
     for name in ("birds.npz", "birds.parquet"):
         write_features(FeatureSet(X, np.full(N, -1)), tmp_path / name)
