@@ -178,6 +178,7 @@ def test_parts_of_a_data_set_are_not_taken_for_categories(tmp_path):
 def test_a_category_may_be_called_train(tmp_path):
     assert read_images(place(tmp_path, "train/1.png", "bus/1.png")).names == ("bus", "train")
     assert read_images(place(tmp_path / "only", "train/1.png")).names == ("train",)
+    assert read_images(place(tmp_path / "deep", "train/steam/1.png", "bus/red/1.png")).names == ("bus", "train")
 
 
 @pytest.mark.parametrize("name", ["nan", "None"])
@@ -254,6 +255,13 @@ def test_accents_may_be_written_apart_or_as_one(tmp_path):
     for stored, written in ((apart, as_one), (as_one, apart)):
         folder = place(tmp_path / f"{len(stored)}" / "birds", f"owl/{stored}")
         assert read_images(folder, labels=labels_file(folder, [(f"owl/{written}", "a")])).labels.tolist() == [0]
+
+
+def test_a_folder_with_accents_written_apart_is_the_category_written_as_one(tmp_path):
+    apart, as_one = (unicodedata.normalize(form, "Möwe") for form in ("NFD", "NFC"))
+    birds = place(tmp_path / "birds", f"{apart}/1.png")
+    collection = read_images(birds, truth=labels_file(birds, [(f"{as_one}/1.png", as_one)]))
+    assert collection.names == (as_one,)
 
 
 def test_a_name_that_is_a_path_means_that_path(tmp_path):

@@ -1,6 +1,7 @@
 """Opening images: every kind of file as a person sees it, every kind of bad file refused in words."""
 
 import io
+import math
 import struct
 import subprocess
 import sys
@@ -286,10 +287,11 @@ def test_a_bomb_is_refused_by_its_header_with_the_number_of_pixels(tmp_path, wid
 
 
 def test_a_bomb_is_refused_where_pillow_has_no_limit_and_the_limit_is_left_alone(tmp_path, monkeypatch):
-    forged(tmp_path / "bomb.png", 100_000, 100_000)
+    side = math.isqrt(MOST_PIXELS) + 1
+    forged(tmp_path / "bomb.png", side, side)
     for limit in (None, 10**12, 1000):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with refused("bomb.png", "10,000,000,000 pixels"):
+        with refused("bomb.png", f"{side**2:,} pixels"):
             open_image(tmp_path / "bomb.png")
         assert limit == Image.MAX_IMAGE_PIXELS
 
