@@ -94,26 +94,11 @@ def table_writer(path: Path | None, form: PredictionFormat) -> Iterator[Write]:
     Without any table, what is written is a table of no rows: a header in CSV, nothing in JSON lines.
     """
     if path is None:
-        with _appending(sys.stdout.buffer, form) as write:
+        with WRITERS[form](sys.stdout.buffer) as write:
             yield write
         return
-    with staged(path) as stage, stage.open("wb") as file, _appending(file, form) as write:
+    with staged(path) as stage, stage.open("wb") as file, WRITERS[form](file) as write:
         yield write
-
-
-@contextmanager
-def _appending(file: BinaryIO, form: PredictionFormat) -> Iterator[Write]:
-    n_tables = 0
-    with WRITERS[form](file) as write_table:
-
-        def write(table: pa.Table) -> None:
-            nonlocal n_tables
-            write_table(table)
-            n_tables += 1
-
-        yield write
-        if not n_tables:
-            write(SCHEMA.empty_table())
 
 
 @contextmanager
@@ -127,6 +112,8 @@ def _csv_writer(file: BinaryIO) -> Iterator[Write]:
         is_first = False
 
     yield write
+    if is_first:
+        write(SCHEMA.empty_table())
 
 
 @contextmanager
