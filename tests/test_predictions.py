@@ -125,6 +125,12 @@ def test_a_block_on_standard_output_is_there_before_the_next(form, monkeypatch):
         assert arrived.getvalue().count(b"\n") == (3 if form == "csv" else 2)
 
 
+def test_json_lines_can_be_read_by_a_person(tmp_path):
+    with table_writer(tmp_path / "new.jsonl", "jsonl") as write:
+        write(table_of(["Möwe 🦉"], [[0, 0.5, 0.25]]))
+    assert (tmp_path / "new.jsonl").read_text("utf-8").startswith('{"id": "Möwe 🦉", "category": 0,')
+
+
 # No samples at all
 
 
