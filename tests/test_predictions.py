@@ -113,6 +113,14 @@ def test_blocks_follow_each_other_under_one_header_with_their_own_ids(tmp_path, 
     assert list(written[0]) == SCHEMA.names
 
 
+@every_format
+def test_further_columns_are_written_too(tmp_path, form):
+    with table_writer(tmp_path / f"new.{form}", form) as write:
+        for name in ("a", "b"):
+            write(table_of([name], [[0, 0.5, 0.25]]).append_column("text", pa.array([f"text of {name}"])))
+    assert [row["text"] for row in read(tmp_path / f"new.{form}")] == ["text of a", "text of b"]
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_block_on_standard_output_is_there_before_the_next(form, monkeypatch):
     arrived: Any = io.BytesIO()

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -91,7 +91,8 @@ def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
 def table_writer(path: Path | None, form: PredictionFormat) -> Iterator[Write]:
     """A function that appends tables to a file (put in place when all went well) or to standard output.
 
-    Without any table, what is written is a table of no rows: a header in CSV, nothing in JSON lines.
+    All tables must have the same columns, those of predictions and perhaps more. Without any table, the result is
+    a table of predictions without rows: a header in CSV, nothing in JSON lines.
     """
     if path is None:
         with WRITERS[form](sys.stdout.buffer) as write:
@@ -128,8 +129,17 @@ def _json_writer(file: BinaryIO) -> Iterator[Write]:
 
 @contextmanager
 def _parquet_writer(file: BinaryIO) -> Iterator[Write]:
-    with pq.ParquetWriter(file, SCHEMA) as writer:
-        yield writer.write_table
+    writers: list[pq.ParquetWriter] = []  # made when the first table shows its columns
+
+    def write(table: pa.Table) -> None:
+        if not writers:
+            writers.append(stack.enter_context(pq.ParquetWriter(file, table.schema)))
+        writers[0].write_table(table)
+
+    with ExitStack() as stack:
+        yield write
+        if not writers:
+            write(SCHEMA.empty_table())
 
 
 WRITERS: dict[PredictionFormat, Callable[[BinaryIO], AbstractContextManager[Write]]] = {
