@@ -1,11 +1,11 @@
-"""What a model says of samples, as a table, and that table as CSV, JSON lines or Parquet, block by block."""
+"""A model's answers about samples as a table, written as CSV, JSON lines or Parquet, block by block."""
 
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from newkinds.data import staged
+from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import CategoryDiscoverer
-
-Format = Literal["csv", "jsonl", "parquet"]
-FORMATS: tuple[Format, ...] = get_args(Format)
+from newkinds.names import PREDICTION_FORMATS, PredictionFormat, listed
 
 SCHEMA = pa.schema(
     {
@@ -32,6 +31,9 @@ SCHEMA = pa.schema(
     }
 )
 """Columns of predictions."""
+
+Write = Callable[[pa.Table], None]
+"""Appends a table to what was written before."""
 
 
 def predictions_table(
@@ -55,15 +57,15 @@ def predictions_table(
     categories : ndarray of shape (samples,), optional
         Categories that are settled already; by default each sample's most probable one.
     reject : float, optional
-        Samples of which the model is less sure than this probability are left open: category -1 without a name.
+        A sample is left open (category -1 without a name) if the model is less sure of it than this probability.
     """
     result = model.assess(features, categories, reject)
     kinds = np.where(np.isin(result.categories, model.known_categories_), "known", "new")
     return pa.table(
         {
-            "id": list(ids),
+            "id": text_column("id", list(ids)),
             "category": result.categories,
-            "name": [names.get(int(c), "") for c in result.categories],
+            "name": text_column("name", [names.get(int(category), "") for category in result.categories]),
             "kind": np.where(result.categories == UNLABELLED, "open", kinds).tolist(),
             "confidence": result.confidence.astype(np.float32),
             "novelty": result.novelty.astype(np.float32),
@@ -72,57 +74,77 @@ def predictions_table(
     )
 
 
-def format_of(path: Path | None, wanted: str | None) -> Format:
+def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
     """The format asked for, or that of the file's ending; CSV for standard output."""
     name = wanted or ("csv" if path is None else path.suffix.removeprefix(".").lower())
-    for known in FORMATS:
-        if name == known:
-            if known == "parquet" and path is None:
+    for form in PREDICTION_FORMATS:
+        if name == form:
+            if form == "parquet" and path is None:
                 raise InputError("Parquet cannot be written to standard output; name a file with --out")
-            return known
-    raise InputError(f"predictions are written as {', '.join(FORMATS)}; got {name or 'a file without an ending'!r}")
+            return form
+    raise InputError(
+        f"predictions are written as {listed(PREDICTION_FORMATS)}; got {name or 'a file without an ending'!r}"
+    )
 
 
 @contextmanager
-def table_writer(path: Path | None, form: Format) -> Iterator[Callable[[pa.Table], None]]:
-    """A function that appends tables to a file (put in place when all went well) or to standard output."""
+def table_writer(path: Path | None, form: PredictionFormat) -> Iterator[Write]:
+    """A function that appends tables to a file (put in place when all went well) or to standard output.
+
+    All tables must have the same columns, those of predictions and perhaps more. Without any table, the result is
+    a table of predictions without rows: a header in CSV, nothing in JSON lines.
+    """
     if path is None:
-        with _appending(sys.stdout.buffer, form) as write:
+        with WRITERS[form](sys.stdout.buffer) as write:
             yield write
         return
-    with staged(path) as stage, stage.open("wb") as file, _appending(file, form) as write:
+    with staged(path) as stage, stage.open("wb") as file, WRITERS[form](file) as write:
         yield write
 
 
 @contextmanager
-def _appending(file: BinaryIO, form: Format) -> Iterator[Callable[[pa.Table], None]]:
-    if form == "parquet":
-        writers: list[pq.ParquetWriter] = []
-
-        def write_parquet(table: pa.Table) -> None:
-            if not writers:
-                writers.append(pq.ParquetWriter(file, table.schema))
-            writers[0].write_table(table)
-
-        try:
-            yield write_parquet
-            if not writers:  # no sample at all: a table of no rows, not a file of no bytes
-                write_parquet(SCHEMA.empty_table())
-        finally:
-            for writer in writers:
-                writer.close()
-        return
-
-    started = False
+def _csv_writer(file: BinaryIO) -> Iterator[Write]:
+    is_first = True
 
     def write(table: pa.Table) -> None:
-        nonlocal started
-        if form == "csv":
-            pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=not started))
-        else:
-            for row in table.to_pylist():
-                file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-        started = True
+        nonlocal is_first
+        pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=is_first))
+        file.flush()
+        is_first = False
+
+    yield write
+    if is_first:
+        write(SCHEMA.empty_table())
+
+
+@contextmanager
+def _json_writer(file: BinaryIO) -> Iterator[Write]:
+    def write(table: pa.Table) -> None:
+        for row in table.to_pylist():
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
         file.flush()
 
     yield write
+
+
+@contextmanager
+def _parquet_writer(file: BinaryIO) -> Iterator[Write]:
+    writers: list[pq.ParquetWriter] = []  # made when the first table shows its columns
+
+    def write(table: pa.Table) -> None:
+        if not writers:
+            writers.append(stack.enter_context(pq.ParquetWriter(file, table.schema)))
+        writers[0].write_table(table)
+
+    with ExitStack() as stack:
+        yield write
+        if not writers:
+            write(SCHEMA.empty_table())
+
+
+WRITERS: dict[PredictionFormat, Callable[[BinaryIO], AbstractContextManager[Write]]] = {
+    "csv": _csv_writer,
+    "jsonl": _json_writer,
+    "parquet": _parquet_writer,
+}
+"""A writer for each of the `PREDICTION_FORMATS`."""

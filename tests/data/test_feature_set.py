@@ -1,13 +1,16 @@
 """FeatureSet: what it says of a collection, and what it refuses to hold."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.data.refusal import refused
 
-from newkinds import FeatureSet, InputError
-from newkinds.data import digits
+from newkinds import FeatureSet, InputError, read_features
+from newkinds.data import digits, feature_set
 from newkinds.data.feature_set import CHECKED_ROWS
+from newkinds.data.long_tail import long_tailed
 
 X = np.eye(4, 3, dtype=np.float32) + 1
 LABELS = np.array([7, -1, 2, 7])
@@ -27,20 +30,63 @@ def test_samples_are_called_by_their_row_unless_they_have_ids():
     assert FeatureSet(X, LABELS, ids=("a", "b", "c", "d")).sample_ids() == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "numbers"),
+    [
+        (slice(2, None), [2, 3]),
+        (slice(1, 3), [1, 2]),
+        (slice(3, 3), []),
+        (slice(2, 9), [2, 3]),
+        (slice(-1, None), [3]),
+    ],
+)
+def test_rows_that_do_not_begin_at_the_first_keep_their_own_ids_and_numbers(rows, numbers):
+    assert FeatureSet(X, LABELS).sample_ids(rows) == [str(number) for number in numbers]
+    named = FeatureSet(X, LABELS, ids=("a", "b", "c", "d"))
+    assert named.sample_ids(rows) == ["abcd"[number] for number in numbers]
+
+
+def test_columns_are_arranged_by_name():
+    collection = FeatureSet(X, LABELS, columns=("a", "b", "c"))
+    assert np.array_equal(collection.arranged(["c", "a", "b"]), X[:, [2, 0, 1]])
+    assert collection.arranged(("a", "b", "c")) is X
+    assert collection.arranged(None) is X
+    assert FeatureSet(X, LABELS).arranged(("c", "b", "a")) is X
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        (["a", "b", "z"], "the column 'z' of the run's features is missing (there are a, b, c, …)"),
+        (["a", "b"], "the column 'c' is not among the run's features; remove it"),
+    ],
+)
+def test_columns_that_are_not_those_of_the_run_are_refused_by_name(columns, says):
+    with refused(says):
+        FeatureSet(X, LABELS, columns=("a", "b", "c")).arranged(columns)
+
+
+def test_there_must_be_a_name_for_each_column():
+    with refused("there are 3 features but 2 columns"):
+        FeatureSet(X, LABELS, columns=("a", "b"))
+
+
 def test_categories_are_called_by_their_number_unless_they_have_names():
     assert FeatureSet(X, LABELS).name_of(7) == "7"
     assert FeatureSet(X, np.array([0, 1, -1, -1]), names=("owl", "wren")).name_of(1) == "wren"
 
 
 def test_labels_given_as_whole_floats_become_integers():
-    collection = FeatureSet(X, LABELS.astype(float), truth=[7, 3, 2, 7])
+    as_read: dict[str, Any] = {"labels": LABELS.astype(float), "truth": [7, 3, 2, 7]}
+    collection = FeatureSet(X, **as_read)
     assert collection.labels.dtype == np.int64
+    assert collection.truth is not None
     assert collection.truth.dtype == np.int64
 
 
 def test_it_cannot_be_changed():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        FeatureSet(X, LABELS).labels = None
+        FeatureSet(X, LABELS).labels = LABELS  # type: ignore[misc]  # that is what must fail
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "uint8"])
@@ -76,6 +122,43 @@ def test_nan_and_infinity_are_refused_with_their_row(value, row):
         FeatureSet(features, np.full(len(features), -1))
 
 
+@pytest.fixture
+def scans(monkeypatch):
+    """The arrays that were read whole to see whether they are finite."""
+    scanned: list[Any] = []
+    monkeypatch.setattr(feature_set, "check_features", scanned.append)
+    return scanned
+
+
+def test_features_are_read_whole_only_once(scans, tmp_path):
+    np.save(tmp_path / "birds.npy", X)
+    collection = read_features(tmp_path / "birds.npy")
+    changed = dataclasses.replace(dataclasses.replace(collection, notes=("a note",)), labels=LABELS)
+    assert len(scans) == 1
+    assert changed.features is collection.features
+
+
+def test_a_long_tail_does_not_read_features_again(scans):
+    collection = FeatureSet(np.arange(1.0, 9)[:, None], np.full(8, -1), truth=np.repeat([0, 1], 4))
+    assert len(long_tailed(collection, 4)) < 8
+    assert len(scans) == 1
+
+
+def test_new_features_in_place_of_others_are_checked():
+    bad = X.copy()
+    collection = FeatureSet(X, LABELS)
+    bad[2, 1] = np.nan
+    with refused("finite; row 2"):
+        dataclasses.replace(collection, features=bad)
+    bad[2, 1] = 0
+    again = FeatureSet(bad, LABELS)
+    bad[3, 0] = np.inf
+    with refused("finite; row 3"):
+        FeatureSet(bad, LABELS)
+    with refused("finite; row 3"):
+        dataclasses.replace(again, features=bad.copy())
+
+
 def test_as_many_labels_as_samples_are_needed():
     with pytest.raises(InputError, match="4 samples but 2 labels"):
         FeatureSet(X, LABELS[:2])
@@ -91,7 +174,13 @@ def test_a_truth_that_contradicts_the_labels_is_refused():
     with pytest.raises(InputError, match=said):
         FeatureSet(X, LABELS, truth=np.array([7, 0, 2, 3]))
     with pytest.raises(InputError, match=r"'a' is labelled 'wren' but its truth is unknown \(and 1 more"):
-        FeatureSet(X, [1, -1, 0, 0], truth=[-1, 0, 0, 1], names=("owl", "wren"), ids=tuple("abcd"))
+        FeatureSet(
+            X,
+            np.array([1, -1, 0, 0]),
+            truth=np.array([-1, 0, 0, 1]),
+            names=("owl", "wren"),
+            ids=tuple("abcd"),
+        )
 
 
 @pytest.mark.parametrize("truth", [[7, 7, 2], [7, 7, 2, -2], [7, 7, 2, 0.5]])
@@ -101,7 +190,9 @@ def test_the_truth_is_checked_like_labels(truth):
 
 
 def test_the_truth_may_be_unknown_for_a_sample_without_a_label():
-    assert FeatureSet(X, LABELS, truth=np.array([7, -1, 2, 7])).truth.tolist() == [7, -1, 2, 7]
+    truth = FeatureSet(X, LABELS, truth=np.array([7, -1, 2, 7])).truth
+    assert truth is not None
+    assert truth.tolist() == [7, -1, 2, 7]
 
 
 def test_a_label_without_a_name_is_refused():
@@ -135,15 +226,18 @@ def test_images_of_a_wrong_kind_are_refused_at_once_and_not_after_the_training(i
 
 @pytest.mark.parametrize("shape", [(4, 2, 3), (4, 2, 5, 3)])
 def test_grey_and_colour_images_are_taken(shape):
-    assert FeatureSet(X, LABELS, images=np.zeros(shape, np.uint8)).images.shape == shape
+    images = np.zeros(shape, np.uint8)
+    assert FeatureSet(X, LABELS, images=images).images is images
 
 
 def test_digits_label_half_of_the_zeros_to_fours_and_nothing_else():
     collection = digits(random_state=3)
     labelled = collection.labels >= 0
     assert collection.known.tolist() == [0, 1, 2, 3, 4]
+    assert collection.truth is not None
     assert collection.n_labelled == (collection.truth < 5).sum() // 2
     assert (collection.labels[labelled] == collection.truth[labelled]).all()
+    assert isinstance(collection.images, np.ndarray)
     assert collection.images.shape == (1797, 8, 8)
     assert collection.images.max() == 255
 

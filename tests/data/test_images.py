@@ -1,27 +1,26 @@
-"""Images: every kind of file opened as a person sees it, every kind of bad file refused in words, and folders."""
+"""Opening images: every kind of file as a person sees it, every kind of bad file refused in words."""
 
 import io
-import os
-import re
+import math
 import struct
 import subprocess
 import sys
-import unicodedata
 import warnings
 import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.data.refusal import refused
 
 from newkinds import InputError
-from newkinds.data.images import MOST_PIXELS, SUFFIXES, open_image, read_images, thumbnail
+from newkinds.data.images import MOST_PIXELS, open_image, thumbnail
 from newkinds.data.pictures import png
 
 pytest.importorskip("PIL")
@@ -30,15 +29,17 @@ from PIL import ExifTags, Image, ImageOps, PngImagePlugin
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)
 
 
-def refused(*parts: str):
-    """Expect an InputError that says all of `parts`, in order."""
-    return pytest.raises(InputError, match="(?s)" + ".*".join(map(re.escape, parts)))
+def colour(image: Image.Image, at: tuple[int, int]) -> tuple[int, ...]:
+    """One pixel of an image in RGB."""
+    pixel = image.getpixel(at)
+    assert isinstance(pixel, tuple)
+    return pixel
 
 
 def pixel(path: Path, at: tuple[int, int] = (0, 0)) -> tuple[int, ...]:
     image = open_image(path)
     assert image.mode == "RGB"
-    return image.getpixel(at)
+    return colour(image, at)
 
 
 def photo(width: int = 64, height: int = 48) -> Image.Image:
@@ -61,13 +62,13 @@ def test_every_format(tmp_path, ending):
     photo().save(path)
     image = open_image(path)
     assert (image.mode, image.size) == ("RGB", (64, 48))
-    assert close(image.getpixel((5, 20)), RED)
-    assert close(image.getpixel((60, 20)), BLUE)
+    assert close(colour(image, (5, 20)), RED)
+    assert close(colour(image, (60, 20)), BLUE)
 
 
 def test_a_path_may_be_text_and_the_ending_may_be_wrong(tmp_path):
     photo().save(tmp_path / "a.jpg", format="PNG")
-    assert pixel(str(tmp_path / "a.jpg")) == RED
+    assert colour(open_image(str(tmp_path / "a.jpg")), (0, 0)) == RED
 
 
 @pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3)])
@@ -87,8 +88,9 @@ def test_transparency_is_put_on_white(tmp_path, ending):
     image = Image.new("RGBA", (3, 1), (0, 0, 0, 0))
     image.putpixel((1, 0), (0, 0, 0, 128))
     image.putpixel((2, 0), (255, 0, 0, 255))
-    image.save(tmp_path / f"a.{ending}", **({"lossless": True, "exact": True} if ending == "webp" else {}))
+    options: dict[str, Any] = {"lossless": True, "exact": True} if ending == "webp" else {}
     path = tmp_path / f"a.{ending}"
+    image.save(path, **options)
     assert pixel(path) == WHITE
     assert close(pixel(path, (1, 0)), (127, 127, 127), by=1)
     assert pixel(path, (2, 0)) == RED
@@ -219,8 +221,8 @@ def test_a_turned_photo_comes_out_upright_and_once_only(tmp_path, ending, orient
     stored.save(tmp_path / f"a.{ending}", exif=exif)
     image = open_image(tmp_path / f"a.{ending}")
     assert image.size == (64, 32)
-    assert close(image.getpixel((8, 4)), RED)
-    assert close(image.getpixel((56, 28)), WHITE)
+    assert close(colour(image, (8, 4)), RED)
+    assert close(colour(image, (56, 28)), WHITE)
     assert ImageOps.exif_transpose(image).size == (64, 32)
 
 
@@ -233,10 +235,10 @@ def test_damaged_metadata_do_no_harm(tmp_path, exif):
 @pytest.mark.parametrize("ending", ["gif", "webp", "png", "tiff"])
 def test_of_several_frames_or_pages_the_first(tmp_path, ending):
     frames = [Image.new("RGB", (16, 16), colour) for colour in (RED, GREEN, BLUE)]
-    extra = {"lossless": True} if ending == "webp" else {}
+    extra: dict[str, Any] = {"lossless": True} if ending == "webp" else {}
     frames[0].save(tmp_path / f"a.{ending}", save_all=True, append_images=frames[1:], **extra)
     with Image.open(tmp_path / f"a.{ending}") as written:
-        assert written.n_frames == 3
+        assert getattr(written, "n_frames", 1) == 3
     assert pixel(tmp_path / f"a.{ending}") == RED
 
 
@@ -250,8 +252,8 @@ def test_a_jpeg_decoded_small_is_never_too_small_and_keeps_its_form(tmp_path, at
     image = open_image(tmp_path / "a.jpg", at_least=at_least)
     assert min(image.size) >= min(at_least, *size)
     assert image.width / image.height == pytest.approx(size[0] / size[1], rel=0.03)
-    assert close(image.getpixel((image.width // 4, image.height // 2)), RED)
-    assert close(image.getpixel((image.width * 3 // 4, image.height // 2)), BLUE)
+    assert close(colour(image, (image.width // 4, image.height // 2)), RED)
+    assert close(colour(image, (image.width * 3 // 4, image.height // 2)), BLUE)
 
 
 def test_a_large_jpeg_is_decoded_small_where_little_is_needed(tmp_path):
@@ -285,10 +287,11 @@ def test_a_bomb_is_refused_by_its_header_with_the_number_of_pixels(tmp_path, wid
 
 
 def test_a_bomb_is_refused_where_pillow_has_no_limit_and_the_limit_is_left_alone(tmp_path, monkeypatch):
-    forged(tmp_path / "bomb.png", 100_000, 100_000)
+    side = math.isqrt(MOST_PIXELS) + 1
+    forged(tmp_path / "bomb.png", side, side)
     for limit in (None, 10**12, 1000):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        with refused("bomb.png", "10,000,000,000 pixels"):
+        with refused("bomb.png", f"{side**2:,} pixels"):
             open_image(tmp_path / "bomb.png")
         assert limit == Image.MAX_IMAGE_PIXELS
 
@@ -421,7 +424,7 @@ def test_threads_open_images_at_once_and_leave_warnings_as_they_were(tmp_path, m
 def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
     photo(400, 200).save(tmp_path / "a.png")
     small = thumbnail(tmp_path / "a.png", 96)
-    assert (small.shape, small.dtype) == ((96, 96, 3), np.uint8)
+    assert (small.shape, small.dtype.name) == ((96, 96, 3), "uint8")
     assert (small[:24] == 255).all()
     assert (small[72:] == 255).all()
     assert close(tuple(small[48, 2].tolist()), RED)
@@ -434,362 +437,9 @@ def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
 )
 def test_a_thumbnail_of_any_image_has_the_size_asked_for(image, size):
     small = thumbnail(image, size)
-    assert (small.shape, small.dtype) == ((size, size, 3), np.uint8)
+    assert (small.shape, small.dtype.name) == ((size, size, 3), "uint8")
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (1, 1)])
 def test_a_thumbnail_of_a_line_shows_it(shape):
     assert (thumbnail(np.zeros(shape, dtype=np.uint8), 10) == 0).any()
-
-
-# Folders
-
-
-def place(folder: Path, *names: str) -> Path:
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(png(np.zeros((2, 2), dtype=np.uint8)))
-    return folder
-
-
-def test_the_first_folder_is_the_label_and_the_path_is_the_id(tmp_path):
-    birds = read_images(place(tmp_path, "wren/2.png", "owl/deep/er/1.png", "owl/1.png", "top.png"))
-    assert birds.kind == "images"
-    assert birds.ids == ("owl/1.png", "owl/deep/er/1.png", "top.png", "wren/2.png")
-    assert [Path(item) for item in birds.items] == [tmp_path / name for name in birds.ids]
-    assert birds.labels.tolist() == [0, 0, -1, 1]
-    assert birds.names == ("owl", "wren")
-    assert birds.truth is None
-    assert birds.skipped == ()
-
-
-@pytest.mark.parametrize("name", ["unlabelled", "unlabeled", "Unlabelled", "UNLABELED"])
-def test_a_folder_of_unlabelled_images(tmp_path, name):
-    birds = read_images(place(tmp_path, f"{name}/1.png", f"{name}/owl/1.png", f"owl/{name}/1.png", "owl/1.png"))
-    assert dict(zip(birds.ids, birds.labels.tolist(), strict=True)) == {
-        f"{name}/1.png": -1,
-        f"{name}/owl/1.png": -1,
-        f"owl/{name}/1.png": -1,
-        "owl/1.png": 0,
-    }
-
-
-def test_folders_called_by_numbers(tmp_path):
-    birds = read_images(place(tmp_path, "3/1.png", "12/1.png"))
-    assert (birds.ids, birds.labels.tolist(), birds.names) == (("12/1.png", "3/1.png"), [12, 3], None)
-
-
-def test_folders_called_by_numbers_with_zeros_before_them_are_names(tmp_path):
-    birds = read_images(place(tmp_path, "007/1.png", "012/1.png"))
-    assert (birds.labels.tolist(), birds.names) == ([0, 1], ("007", "012"))
-
-
-def test_every_ending_in_small_letters_and_capitals(tmp_path):
-    names = [f"owl/{i}{ending}" for i, ending in enumerate([*SUFFIXES, *map(str.upper, SUFFIXES)])]
-    assert set(read_images(place(tmp_path, *names, "owl/notes.txt", "owl/jpg")).ids) == set(names)
-
-
-def test_names_with_blanks_and_letters_of_any_script(tmp_path):
-    names = ("大 鸟/фото 1.png", "oiseau é/a b'c\"d.png", "owl/line\nbreak.png", "owl/semi;colon,.png")
-    birds = read_images(place(tmp_path, *names))
-    assert birds.ids == tuple(sorted(names))
-    assert thumbnail(birds.items[0]).shape == (96, 96, 3)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
-def test_a_name_that_is_no_text_gets_an_id_that_can_be_written(tmp_path):
-    path = os.fsencode(place(tmp_path, "owl/1.png") / "owl") + b"/\xff.png"
-    with open(path, "wb") as file:
-        file.write(png(np.zeros((2, 2), dtype=np.uint8)))
-    birds = read_images(tmp_path)
-    assert birds.ids == ("owl/1.png", "owl/\\udcff.png")
-    assert open_image(birds.items[1]).size == (2, 2)
-
-
-def test_what_systems_leave_behind_is_passed_over(tmp_path):
-    place(
-        tmp_path, "owl/1.png", ".git/2.png", "owl/.hidden.png", "owl/._1.png", "__MACOSX/owl/1.png", "@eaDir/1.png"
-    )
-    place(tmp_path, ".DS_Store", "owl/Thumbs.db")
-    birds = read_images(tmp_path)
-    assert (birds.ids, birds.skipped) == (("owl/1.png",), ())
-
-
-def test_a_folder_within_a_hidden_one_is_read(tmp_path):
-    assert len(read_images(place(tmp_path / ".cache" / "birds", "owl/1.png"))) == 1
-
-
-def test_empty_files_and_kinds_that_are_not_read_are_reported(tmp_path):
-    place(tmp_path, "owl/1.png", "owl/3.HEIC")
-    (tmp_path / "owl" / "2.png").touch()
-    (tmp_path / "owl" / "4.png").symlink_to(tmp_path / "nowhere.png")
-    birds = read_images(tmp_path)
-    assert birds.ids == ("owl/1.png",)
-    reasons = dict(birds.skipped)
-    assert list(reasons) == ["owl/2.png", "owl/3.HEIC", "owl/4.png"]
-    assert "empty" in reasons["owl/2.png"]
-    assert ".heic" in reasons["owl/3.HEIC"]
-    assert "link" in reasons["owl/4.png"]
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo") or sys.platform == "win32", reason="needs a pipe in the file system")
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(place(tmp_path, "owl/1.png") / "owl" / "2.png")
-    assert [name for name, _ in read_images(tmp_path).skipped] == ["owl/2.png"]
-
-
-def test_bad_images_are_not_opened_here(tmp_path):
-    (tmp_path / "a.jpg").write_text("no image")
-    assert read_images(tmp_path).ids == ("a.jpg",)
-
-
-def test_links_to_folders_are_followed_but_not_into_loops(tmp_path):
-    outside = place(tmp_path / "outside", "1.png")
-    folder = place(tmp_path / "birds", "owl/1.png")
-    (folder / "wren").symlink_to(outside, target_is_directory=True)
-    (folder / "owl" / "again").symlink_to(folder, target_is_directory=True)
-    (folder / "owl" / "self").symlink_to(folder / "owl", target_is_directory=True)
-    (folder / "owl" / "up").symlink_to(tmp_path, target_is_directory=True)
-    (outside / "back").symlink_to(folder, target_is_directory=True)
-    (folder / "a.png").symlink_to(outside / "1.png")
-    for name in ("endless", "endless.png"):
-        (folder / name).symlink_to(folder / name)
-    birds = read_images(folder)
-    assert birds.ids == ("a.png", "owl/1.png", "wren/1.png")
-    assert [name for name, _ in birds.skipped] == ["endless.png"]
-
-
-def test_a_folder_that_is_itself_a_link_is_read(tmp_path):
-    place(tmp_path / "birds", "owl/1.png")
-    (tmp_path / "link").symlink_to(tmp_path / "birds", target_is_directory=True)
-    assert read_images(tmp_path / "link").ids == ("owl/1.png",)
-
-
-def test_a_folder_that_may_not_be_entered_is_reported(tmp_path, monkeypatch):
-    place(tmp_path, "owl/1.png", "wren/1.png")
-    scandir = os.scandir
-
-    def closed(path):  # not by chmod: nothing is closed to the administrator, as whom tests often run
-        if Path(path).name == "wren":
-            raise PermissionError(13, "Permission denied")
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", closed)
-    birds = read_images(tmp_path)
-    assert birds.ids == ("owl/1.png",)
-    assert birds.skipped == (("wren", "the folder cannot be read: Permission denied"),)
-
-
-def test_without_images_the_error_says_what_was_looked_for(tmp_path):
-    (tmp_path / "notes.txt").write_text("none")
-    with refused("there are no images in", str(tmp_path), ".jpg, .jpeg"):
-        read_images(tmp_path)
-    place(tmp_path, "owl/1.heic")
-    with refused("there are no images in", "owl/1.heic", ".heic files are not read"):
-        read_images(tmp_path)
-
-
-def test_a_missing_folder_and_a_file_are_refused(tmp_path):
-    with refused("nowhere does not exist", "folder of images"):
-        read_images(tmp_path / "nowhere")
-    with refused("1.png is a file", "folder of images"):
-        read_images(place(tmp_path, "1.png") / "1.png")
-
-
-def test_parts_of_a_data_set_are_not_taken_for_categories(tmp_path):
-    place(tmp_path, "train/owl/1.png", "Test/owl/2.png", "loose.png")
-    with refused("parts of a data set", "Test, train"):
-        read_images(tmp_path)
-    assert read_images(tmp_path / "train").names == ("owl",)
-
-
-def test_a_category_may_be_called_train(tmp_path):
-    assert read_images(place(tmp_path, "train/1.png", "bus/1.png")).names == ("bus", "train")
-    assert read_images(place(tmp_path / "only", "train/1.png")).names == ("train",)
-
-
-@pytest.mark.parametrize("name", ["nan", "None"])
-def test_a_folder_called_like_a_missing_label_is_refused(tmp_path, name):
-    with refused(str(tmp_path), repr(name)):
-        read_images(place(tmp_path, f"{name}/1.png"))
-
-
-# Files of labels
-
-
-@pytest.fixture
-def birds(tmp_path):
-    return place(tmp_path / "birds", "owl/1.png", "owl/2.png", "wren/1.png", "wren/x y.png", "z.png")
-
-
-def labels_file(folder: Path, rows: list[tuple], ending: str = "csv", key: str = "path") -> Path:
-    path = folder.parent / f"labels.{ending}"
-    table = pd.DataFrame(rows, columns=[key, "label"])
-    if ending == "parquet":
-        table.to_parquet(path)
-    else:
-        table.to_csv(path, index=False, sep="\t" if ending == "tsv" else ",")
-    return path
-
-
-@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet"])
-@pytest.mark.parametrize("key", ["path", "id", "Path"])
-def test_labels_from_a_file_take_the_place_of_folders(birds, ending, key):
-    file = labels_file(birds, [("wren/x y.png", "b"), ("owl/1.png", "a"), ("owl/2.png", None)], ending, key)
-    collection = read_images(birds, labels=file)
-    assert collection.labels.tolist() == [0, -1, -1, 1, -1]
-    assert collection.names == ("a", "b")
-    assert collection.truth is None
-
-
-def test_a_file_with_semicolons_as_spreadsheets_write_it(birds):
-    file = birds.parent / "labels.csv"
-    file.write_bytes("path;label;note\r\nowl/1.png;M\xf6we;x\r\n".encode("cp1252"))
-    assert read_images(birds, labels=file).names == ("Möwe",)
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        "owl/2.png",
-        "owl\\2.png",
-        "./owl/2.png",
-        ".\\owl\\2.png",
-        "owl/../owl//2.png",
-        "2.png",
-        "{}/owl/2.png",
-        " owl/2.png ",
-    ],
-)
-def test_every_form_of_a_path(birds, form):
-    collection = read_images(birds, labels=labels_file(birds, [(form.format(birds), "a")]))
-    assert collection.labels.tolist() == [-1, 0, -1, -1, -1]
-
-
-def test_an_absolute_path_in_a_folder_given_by_a_relative_path_or_a_link(birds, monkeypatch):
-    monkeypatch.chdir(birds.parent)
-    file = labels_file(birds, [(str(birds / "z.png"), 4)])
-    assert read_images("birds", labels=file).labels.tolist() == [-1, -1, -1, -1, 4]
-    Path("link").symlink_to(birds, target_is_directory=True)
-    assert read_images("link", labels=file).labels.tolist() == [-1, -1, -1, -1, 4]
-
-
-def test_accents_may_be_written_apart_or_as_one(tmp_path):
-    apart, as_one = (unicodedata.normalize(form, "é.png") for form in ("NFD", "NFC"))
-    assert apart != as_one
-    for stored, written in ((apart, as_one), (as_one, apart)):
-        folder = place(tmp_path / f"{len(stored)}" / "birds", f"owl/{stored}")
-        assert read_images(folder, labels=labels_file(folder, [(f"owl/{written}", "a")])).labels.tolist() == [0]
-
-
-def test_a_name_that_is_a_path_means_that_path(tmp_path):
-    folder = place(tmp_path / "birds", "1.png", "owl/1.png")
-    assert read_images(folder, labels=labels_file(folder, [("1.png", "a")])).labels.tolist() == [0, -1]
-
-
-@pytest.mark.skipif(os.name == "nt", reason="a backslash cannot be part of a name")
-def test_a_name_with_a_backslash_means_that_file(tmp_path):
-    folder = place(tmp_path / "birds", "owl\\1.png", "owl/1.png")
-    collection = read_images(folder, labels=labels_file(folder, [("owl\\1.png", "a")]))
-    assert dict(zip(collection.ids, collection.labels.tolist(), strict=True)) == {"owl\\1.png": 0, "owl/1.png": -1}
-
-
-def test_a_bare_name_that_occurs_twice_is_refused_with_the_paths(birds):
-    with refused("labels.csv", "line 2", "'1.png'", "owl/1.png, wren/1.png"):
-        read_images(birds, labels=labels_file(birds, [("1.png", "a")]))
-
-
-def test_paths_that_are_not_in_the_folder_are_refused_with_three_of_them(birds):
-    rows = [("owl/1.png", "a"), *((f"owl/{i}.jpg", "a") for i in range(5)), ("/elsewhere/1.jpg", "a")]
-    with refused(
-        "labels.csv names 6 images that are not in", "'owl/0.jpg', 'owl/1.jpg', 'owl/2.jpg', …", "owl/1.png"
-    ):
-        read_images(birds, labels=labels_file(birds, rows))
-
-
-def test_a_path_out_of_the_folder_is_refused(birds):
-    place(birds.parent, "other/1.png")
-    with refused("not in", "../other/1.png"):
-        read_images(birds, labels=labels_file(birds, [("../other/1.png", "a")]))
-
-
-def test_an_image_that_was_left_out_may_have_a_label(birds):
-    (birds / "owl" / "empty.png").touch()
-    collection = read_images(birds, labels=labels_file(birds, [("owl/empty.png", "a"), ("owl/1.png", "b")]))
-    assert collection.labels.tolist() == [0, -1, -1, -1, -1]
-    assert collection.names == ("b",)
-
-
-def test_a_path_may_occur_twice_with_one_label_but_not_with_two(birds):
-    rows = [("owl/1.png", "a"), ("./owl/1.png", "a")]
-    assert read_images(birds, labels=labels_file(birds, rows)).labels.tolist() == [0, -1, -1, -1, -1]
-    with refused("labels.csv", "'owl/1.png' has two labels, 'a' and", "line 4", "'b'"):
-        read_images(birds, labels=labels_file(birds, [*rows, ("owl\\1.png", "b")]))
-
-
-def test_a_row_without_a_path_is_refused_with_its_line(birds):
-    with refused("labels.csv", "line 3 has no path"):
-        read_images(birds, labels=labels_file(birds, [("owl/1.png", "a"), (None, "b")]))
-
-
-def test_a_file_without_the_columns_is_refused_with_those_it_has(birds):
-    file = birds.parent / "labels.csv"
-    file.write_text("file,species\nowl/1.png,a\n")
-    with refused("labels.csv", "'path'", "'label'", "found file, species"):
-        read_images(birds, labels=file)
-
-
-@pytest.mark.parametrize("name", ["labels.txt", "labels.npy", "labels.xlsx"])
-def test_a_file_of_another_kind_is_refused(birds, name):
-    (birds.parent / name).write_text("a\n")
-    with refused(name, ".csv, .tsv or .parquet"):
-        read_images(birds, labels=birds.parent / name)
-
-
-def test_a_missing_file_of_labels_is_refused(birds):
-    with refused("none.csv does not exist"):
-        read_images(birds, labels=birds.parent / "none.csv")
-
-
-# Truth
-
-
-def test_the_folders_may_be_the_truth(birds):
-    file = labels_file(birds, [("owl/1.png", "owl")])
-    collection = read_images(birds, labels=file, truth="folders")
-    assert collection.labels.tolist() == [0, -1, -1, -1, -1]
-    assert collection.truth.tolist() == [0, 0, 1, 1, -1]
-    assert collection.names == ("owl", "wren")
-
-
-def test_known_names_come_first_also_where_the_truth_has_others_before_them(birds):
-    collection = read_images(birds, labels=labels_file(birds, [("wren/1.png", "wren")]), truth="folders")
-    assert collection.names == ("wren", "owl")
-    assert collection.truth.tolist() == [1, 1, 0, 0, -1]
-
-
-def test_the_truth_may_be_a_file(birds):
-    labels = labels_file(birds, [("owl/1.png", "a")])
-    truth = labels_file(birds, [("owl/1.png", "a"), ("z.png", "c")], "parquet")
-    collection = read_images(birds, labels=labels, truth=truth)
-    assert collection.truth.tolist() == [0, -1, -1, -1, 1]
-    assert collection.names == ("a", "c")
-
-
-def test_a_truth_that_contradicts_a_label_is_refused_with_the_image(birds):
-    with refused("labels.csv and ", "birds: ", "'owl/1.png' is labelled 'wren'", "truth is 'owl'"):
-        read_images(birds, labels=labels_file(birds, [("owl/1.png", "wren")]), truth="folders")
-
-
-def test_folders_called_by_numbers_are_names_where_the_truth_has_names_too(tmp_path):
-    folder = place(tmp_path / "birds", "3/1.png", "12/1.png", "unlabelled/1.png")
-    truth = labels_file(folder, [("3/1.png", "3"), ("12/1.png", "12"), ("unlabelled/1.png", "wren")])
-    collection = read_images(folder, truth=truth)
-    assert collection.names == ("3", "12", "wren")
-    assert collection.labels.tolist() == [1, 0, -1]
-    assert collection.truth.tolist() == [1, 0, 2]
-
-
-def test_integer_labels_with_a_truth_of_other_names_are_refused(birds):
-    with refused("labels are integers but the truth has names"):
-        read_images(birds, labels=labels_file(birds, [("owl/1.png", 0)]), truth="folders")

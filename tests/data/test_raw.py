@@ -1,5 +1,7 @@
 """RawCollection: what it refuses to hold, and what becomes of its labels."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -41,12 +43,19 @@ def test_as_many_ids_and_labels_as_samples_are_needed(changed, problem):
 
 def test_a_part_keeps_its_names_and_says_what_was_left_out():
     part = tickets().only(np.array([True, False, True]), skipped=[("b", "too short")])
+    assert part.truth is not None
     assert (part.ids, part.labels.tolist(), part.truth.tolist()) == (("a", "c"), [0, 0], [0, 0])
     assert (part.names, part.skipped) == (NAMES, (("b", "too short"),))
+
+
+def test_feature_vectors_of_images_have_no_texts():
+    photos = RawCollection("images", [Path("a.png")], ("a",), np.array([-1]))
+    assert photos.with_features(np.eye(1)).texts is None
 
 
 def test_feature_vectors_take_everything_over():
     collection = tickets().with_features(np.eye(3))
     assert collection.texts == tuple(TEXTS)
     assert (collection.ids, collection.names) == (("a", "b", "c"), NAMES)
+    assert collection.truth is not None
     assert (collection.labels.tolist(), collection.truth.tolist()) == ([0, -1, 0], [0, 1, 0])

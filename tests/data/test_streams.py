@@ -48,6 +48,11 @@ def test_every_form_of_a_line_can_stand_in_one_stream():
     assert features == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [-1, 100]]
 
 
+def test_half_an_emoji_in_an_id_becomes_a_mark_that_can_be_written():
+    ids, _ = read(b'{"id": "owl \\ud83e", "features": [1, 2]}\n{"id": "\\ud83e\\udd89", "features": [1, 2]}\n')
+    assert ids == ["owl \ufffd", "🦉"]
+
+
 def test_ids_that_are_numbers_become_text():
     assert read(b'{"id": 17, "features": [1, 2]}\n')[0] == ["17"]
 
@@ -115,6 +120,8 @@ def test_a_wrong_number_of_features_is_refused_with_its_line(line):
         b'{"features": "12"}',
         b'{"features": {"1": 5, "2": 6}}',
         b"[1, 1" + b"0" * 400 + b"]",
+        b"[1, 1" + b"0" * 5000 + b"]",
+        b'{"id": ' + b"1" * 5000 + b', "features": [1, 2]}',
         b"[" * 100_000,
     ],
     ids=lambda line: line[:20].decode(),

@@ -55,6 +55,8 @@ def test_pixels_in_memory():
 
 
 def test_a_feature_set_holds_them_and_checks_their_number(files):
-    assert FeatureSet(np.eye(5), np.full(5, -1), images=Thumbnails(files)).images[0].shape == (SIZE, SIZE, 3)
+    images = FeatureSet(np.eye(5), np.full(5, -1), images=Thumbnails(files)).images
+    assert images is not None
+    assert images[0].shape == (SIZE, SIZE, 3)
     with pytest.raises(InputError, match="there are 4 samples but 5 images"):
         FeatureSet(np.eye(4), np.full(4, -1), images=Thumbnails(files))

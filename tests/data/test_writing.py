@@ -3,6 +3,7 @@
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,17 +13,18 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from newkinds import FeatureSet, InputError, read_features, write_features
-from newkinds.data import staged
+from newkinds.data import check_features_target, staged
+from newkinds.names import FEATURE_ENDINGS
 
 N = 6
 X = np.random.default_rng(0).normal(size=(N, 4)).astype(np.float16).astype(np.float32)
-INTEGERS = {"labels": np.array([3, -1, 8, -1, -1, -1]), "truth": np.array([3, 3, 8, 8, 1, 11])}
-NAMED = {
+INTEGERS: dict[str, Any] = {"labels": np.array([3, -1, 8, -1, -1, -1]), "truth": np.array([3, 3, 8, 8, 1, 11])}
+NAMED: dict[str, Any] = {
     "labels": np.array([0, -1, 1, -1, -1, -1]),
     "truth": np.array([0, 0, 1, 1, 2, 3]),
     "names": ("owl", "wren", "ant", "bee"),
 }
-SHOWN = {"ids": tuple("abcdef"), "texts": ("first", "zwölf", "3", "", "five, six", "'7'")}
+SHOWN: dict[str, Any] = {"ids": tuple("abcdef"), "texts": ("first", "zwölf", "3", "", "five, six", "'7'")}
 
 
 def assert_equal(
@@ -43,6 +45,7 @@ def test_npz_round_trip(tmp_path, labels, dtype):
     read = read_features(tmp_path / "birds.npz")
     assert read.features.dtype == dtype
     assert_equal(read, written)
+    assert isinstance(read.images, np.ndarray)
     assert np.array_equal(read.images, images)
 
 
@@ -82,7 +85,15 @@ def test_released_round_trip_numbers_the_classes_anew_with_known_ones_first(tmp_
     assert read.features.dtype == dtype
     assert np.array_equal(read.features, X)
     assert read.labels.tolist() == [0, -1, 1, -1, -1, -1]
+    assert read.truth is not None
     assert read.truth.tolist() == [0, 0, 1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("ending", [".npz", ".parquet"])
+def test_the_record_of_an_encoder_comes_back(tmp_path, ending):
+    encoder = {"name": "tiny", "kind": "texts", "fingerprint": "abc", "größe": [1, None]}
+    write_features(FeatureSet(X, **INTEGERS, encoder=encoder), tmp_path / f"birds{ending}")
+    assert read_features(tmp_path / f"birds{ending}").encoder == encoder
 
 
 def test_unlabelled_collections_come_back_unlabelled(tmp_path):
@@ -120,6 +131,8 @@ def test_any_collection_comes_back_from_any_format_with_a_truth(written, name):
         assert np.array_equal(read.features, written.features)
         assert np.array_equal(read.labels >= 0, written.labels >= 0)
         # The same classes, perhaps with other numbers.
+        assert read.truth is not None
+        assert written.truth is not None
         pairs = set(zip(read.truth.tolist(), written.truth.tolist(), strict=True))
         assert len(pairs) == len(set(read.truth.tolist())) == len(set(written.truth.tolist()))
         if name != "birds":
@@ -161,6 +174,53 @@ def test_what_was_there_is_replaced_and_nothing_else_is_left(tmp_path, name):
     write_features(FeatureSet(X, **INTEGERS), tmp_path / name)
     assert np.array_equal(read_features(tmp_path / name).features, X)
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"ids": ("a", "b\ud83e", *"cdef")}, r"the id 'b\\ud83e' holds half a surrogate pair"),
+        ({"texts": (*"abcde", "\udd89")}, r"the text '\\udd89' holds half a surrogate pair"),
+        ({"names": (*"abc", "\ud83e")}, r"the truth '\\ud83e' holds half a surrogate pair"),
+    ],
+    ids=["ids", "texts", "names"],
+)
+def test_what_is_no_text_is_refused_by_parquet_and_kept_by_npz(tmp_path, fields, says):
+    written = FeatureSet(X, **{**NAMED, **fields})
+    with pytest.raises(InputError, match=says):
+        write_features(written, tmp_path / "birds.parquet")
+    assert os.listdir(tmp_path) == []
+    write_features(written, tmp_path / "birds.npz")
+    assert_equal(read_features(tmp_path / "birds.npz"), written)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
+@pytest.mark.parametrize("ending", [*FEATURE_ENDINGS, "", "/deeper.npz"])
+def test_a_name_that_no_file_can_have_is_refused_before_and_after_features_are_computed(tmp_path, name, ending):
+    collection = FeatureSet(X, **INTEGERS)
+    target = Path(f"{tmp_path}/{name}{ending}")
+    with pytest.raises(InputError, match="no file can be called"):
+        check_features_target(target, collection)
+    with pytest.raises(InputError, match="no file can be called"):
+        write_features(collection, target)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_target_is_checked_before_features_are_computed(tmp_path):
+    complete, without_truth = FeatureSet(X, **INTEGERS), FeatureSet(X, INTEGERS["labels"])
+    for ending in FEATURE_ENDINGS:
+        check_features_target(tmp_path / f"birds{ending}", without_truth)
+        (tmp_path / f"folder{ending}").mkdir()
+        with pytest.raises(InputError, match="is a folder; give the name of a file"):
+            check_features_target(tmp_path / f"folder{ending}", complete)
+    check_features_target(tmp_path / "birds", complete)
+    with pytest.raises(InputError, match=r"needs the true class.*\.npz, \.npy or \.parquet"):
+        check_features_target(tmp_path / "birds", without_truth)
+    write_features(complete, tmp_path / "birds")
+    check_features_target(tmp_path / "birds", complete)
+    (tmp_path / "birds" / "notes.txt").touch()
+    with pytest.raises(InputError, match="already exists and is not a folder of features"):
+        check_features_target(tmp_path / "birds", complete)
 
 
 # staged

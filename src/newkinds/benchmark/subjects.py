@@ -12,10 +12,10 @@ import numpy.typing as npt
 from newkinds.benchmark.published import DATASETS, Dataset, dataset_of
 from newkinds.data import FeatureSet, read_features
 from newkinds.data.long_tail import long_tailed
-from newkinds.data.reading import RELEASED_FILES
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, known_categories
 from newkinds.metrics import accuracy
+from newkinds.names import RELEASED_FILES
 
 HASHED_ROWS = 1 << 14
 PAPER_WIDTH = 768

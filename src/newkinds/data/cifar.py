@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.layouts import Listing, guarded
+from newkinds.data.files import load_checked
+from newkinds.data.layouts import DOWNLOAD_AGAIN, Listing
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 
@@ -24,7 +25,7 @@ N_PIXELS = 3 * SIDE * SIDE
 
 
 class _PickledArray:
-    """What a pickle says of an array, kept as it stands there."""
+    """What a pickle says about an array, unchanged."""
 
     state: tuple[Any, ...] = ()
 
@@ -32,7 +33,7 @@ class _PickledArray:
         self.state = state
 
     def rows(self) -> npt.NDArray[np.uint8]:
-        """The array, where it is one of bytes, a row an image."""
+        """The array, which must be one of bytes with a row for each image."""
         _, shape, kind, is_fortran, content = self.state
         if not isinstance(kind, _PickledType) or kind.code not in ("u1", b"u1"):
             raise ValueError("the images are not stored as bytes (uint8)")
@@ -43,7 +44,7 @@ class _PickledArray:
 
 
 class _PickledType:
-    """What a pickle says of the type of an array's entries."""
+    """What a pickle says about the type of an array's entries."""
 
     def __init__(self, code: Any, *_: Any) -> None:
         self.code = code
@@ -57,7 +58,7 @@ def _blank_array(*_: Any) -> _PickledArray:
 
 
 def _latin1_bytes(text: str, *_: Any) -> bytes:
-    """How Python 3 writes bytes where it must be legible to Python 2."""
+    """Bytes as Python 3 writes them for Python 2."""
     return text.encode("latin-1")
 
 
@@ -110,7 +111,7 @@ def read_pickled(batches: Sequence[Path], meta: Path, labels_key: str, names_key
     meta : path
         File with the names.
     labels_key, names_key : str
-        Where labels and names are: `labels` and `label_names` in CIFAR10, `fine_labels` and `fine_label_names` in
+        The keys of labels and names: `labels` and `label_names` in CIFAR10, `fine_labels` and `fine_label_names` in
         CIFAR100.
     """
     rows, classes = [], []
@@ -142,16 +143,16 @@ def read_binary(batches: Sequence[Path], names_file: Path, n_label_bytes: int) -
     width = n_label_bytes + N_PIXELS
     records = []
     for path in batches:
-        content = guarded(path, "a binary file of CIFAR", path.read_bytes)
-        if not content or len(content) % width:
+        content = load_checked(path, "a binary file of CIFAR", path.read_bytes, DOWNLOAD_AGAIN)
+        if len(content) % width:
             raise InputError(
                 f"{path} has {len(content)} bytes, no multiple of the {width} of an image; download it again"
             )
         records.append(np.frombuffer(content, dtype=np.uint8).reshape(-1, width))
-    whole = np.concatenate(records)
-    lines = guarded(names_file, "a list of names", lambda: names_file.read_text("utf-8")).splitlines()
-    names = tuple(line.strip() for line in lines if line.strip())
-    return _listing(whole[:, n_label_bytes:], whole[:, n_label_bytes - 1].astype(np.int64), names)
+    table = np.concatenate(records)
+    text = load_checked(names_file, "a list of names", lambda: names_file.read_text("utf-8"), DOWNLOAD_AGAIN)
+    names = tuple(line.strip() for line in text.splitlines() if line.strip())
+    return _listing(table[:, n_label_bytes:], table[:, n_label_bytes - 1].astype(np.int64), names)
 
 
 def _listing(rows: npt.NDArray[np.uint8], classes: IntArray, names: tuple[str, ...]) -> Listing:
@@ -168,8 +169,7 @@ def _unpickled(path: Path) -> dict[str, Any]:
             raise ValueError(f"it holds a {type(content).__name__}, not a dict")
         return {_text(key): value for key, value in content.items()}
 
-    unpickled: dict[str, Any] = guarded(path, "a pickle of CIFAR", load)
-    return unpickled
+    return load_checked(path, "a pickle of CIFAR", load, DOWNLOAD_AGAIN)
 
 
 def _field(path: Path, content: dict[str, Any], key: str, convert: Callable[[Any], Any]) -> Any:
@@ -177,7 +177,7 @@ def _field(path: Path, content: dict[str, Any], key: str, convert: Callable[[Any
         raise InputError(
             f"{path} has no {key!r}, only {', '.join(content) or 'nothing'}; is it a file of this set?"
         )
-    return guarded(path, f"a file of CIFAR ({key!r})", lambda: convert(content[key]))
+    return load_checked(path, f"a file of CIFAR ({key!r})", lambda: convert(content[key]), DOWNLOAD_AGAIN)
 
 
 def _text(value: Any) -> str:

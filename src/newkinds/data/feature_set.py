@@ -1,7 +1,7 @@
-"""A collection as the methods see it: feature vectors, labels where there are any, and what to show of a sample."""
+"""A collection as the methods see it: feature vectors, labels where there are any, and something to show."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories
 from newkinds.runtime import report_progress
 
 CHECKED_ROWS = 1 << 16
-"""Rows looked at in one go when features are checked, so that a memory map is never read in whole."""
+"""Features are checked in blocks of this many rows, so that a memory map is never read in whole."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureSet:
-    """Feature vectors of a collection of which a part is labelled.
+    """Feature vectors of a partly labelled collection.
 
     Attributes
     ----------
@@ -29,21 +29,21 @@ class FeatureSet:
     truth : ndarray of int64, shape (samples,), optional
         True classes, for scoring only; -1 where unknown.
     names : tuple of str, optional
-        Name of class 0, 1, …, known ones first; None where labels are plain integers.
+        Name of class 0, 1, …, known ones first; None if labels are plain integers.
     ids : tuple of str, optional
-        What to call each sample; by default its row number.
+        The name of each sample; by default its row number.
     columns : tuple of str, optional
         Name of each feature.
     texts : tuple of str, optional
-        What to show of each sample.
+        The text to show for each sample.
     images : ndarray of uint8, shape (samples, height, width) or (samples, height, width, 3), optional
-        Likewise; or a sequence of single images that makes them when it is asked.
+        The image to show for each sample; or a sequence that makes single images when asked.
     encoder : mapping, optional
-        What made the features of photos or texts, and of what kind those are; see `newkinds.encoders`.
+        What made the features of photos or texts, and which of the two they are; see `newkinds.encoders`.
     skipped : tuple of (str, str)
-        Samples of the source that are not here: what each is called, and why.
+        The id of each sample of the source that is not here, and why.
     notes : tuple of str
-        What a user should know of the collection.
+        What a user should know about the collection.
 
     Examples
     --------
@@ -63,9 +63,13 @@ class FeatureSet:
     encoder: Mapping[str, Any] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    _finite: npt.NDArray[Any] | None = field(default=None, repr=False)
+    """The array that was found finite: `dataclasses.replace` passes it on and need not read it all again."""
 
     def __post_init__(self) -> None:
-        check_features(self.features)
+        if self.features is not self._finite:
+            check_features(self.features)
+            object.__setattr__(self, "_finite", self.features)
         n = len(self.features)
         if isinstance(self.images, np.ndarray | np.generic):
             check_image(self.images, n_axes=1)
@@ -101,18 +105,18 @@ class FeatureSet:
         return len(self.known)
 
     def arranged(self, columns: Sequence[str] | None) -> npt.NDArray[Any]:
-        """The features in the order of named columns; as they are where either side has no names."""
+        """The features in the order of named columns; unchanged if either side has no names."""
         if columns is None or self.columns is None or tuple(columns) == self.columns:
             return self.features
         if missing := [name for name in columns if name not in self.columns]:
-            there = ", ".join(self.columns[:3])
-            raise InputError(f"the column {missing[0]!r} of the run's features is missing (there are {there}, …)")
-        if further := [name for name in self.columns if name not in columns]:
-            raise InputError(f"the column {further[0]!r} is not among the run's features; remove it")
+            present = ", ".join(self.columns[:3])
+            raise InputError(f"the column {missing[0]!r} of the run's features is missing (there are {present}, …)")
+        if unknown := [name for name in self.columns if name not in columns]:
+            raise InputError(f"the column {unknown[0]!r} is not among the run's features; remove it")
         return self.features[:, [self.columns.index(name) for name in columns]]
 
     def sample_ids(self, rows: slice = slice(None)) -> list[str]:
-        """What to call each sample: its id, or its row number."""
+        """The name of each sample in some rows: its id, or its row number in the whole collection."""
         return [str(i) for i in range(len(self))[rows]] if self.ids is None else list(self.ids[rows])
 
     def name_of(self, category: int) -> str:
@@ -127,7 +131,7 @@ def check_labelling(
     names: Sequence[str] | None,
     ids: Sequence[str] | None,
 ) -> tuple[IntArray, IntArray | None]:
-    """Labels and truth as integers; refused where a class has no name or a label differs from its truth."""
+    """Labels and truth as integers; a class without a name, or a label that differs from its truth, is refused."""
     labels = check_labels(labels, n_samples)
     truth = None if truth is None else check_labels(truth, n_samples)
     if names is not None:
@@ -136,9 +140,9 @@ def check_labelling(
             raise InputError(f"label {largest} has no name; there are {len(names)} names")
     if truth is None:
         return labels, None
-    apart = np.flatnonzero((labels != UNLABELLED) & (labels != truth))
-    if apart.size:
-        first = int(apart[0])
+    contradictions = np.flatnonzero((labels != UNLABELLED) & (labels != truth))
+    if contradictions.size:
+        first = int(contradictions[0])
 
         def named(category: int) -> str:
             if category == UNLABELLED:
@@ -147,14 +151,14 @@ def check_labelling(
 
         raise InputError(
             f"a label differs from its truth: {str(first) if ids is None else ids[first]!r} is labelled "
-            f"{named(labels[first])} but its truth is {named(truth[first])} (and {apart.size - 1} more such); "
-            "are both of the same data?"
+            f"{named(labels[first])} but its truth is {named(truth[first])} (and {contradictions.size - 1} more "
+            "such); are both of the same data?"
         )
     return labels, truth
 
 
 def check_shape(features: npt.NDArray[Any]) -> None:
-    """Refuse what cannot be an array of features, without reading it."""
+    """Refuse an array that cannot hold features, without reading it."""
     if features.ndim != 2:
         raise InputError(f"features must be two-dimensional (samples × features); got shape {features.shape}")
     if features.dtype.kind not in "fiu":
@@ -164,14 +168,14 @@ def check_shape(features: npt.NDArray[Any]) -> None:
 
 
 def check_features(features: npt.NDArray[Any]) -> None:
-    """Say what is wrong with an array of features, if anything is."""
+    """Refuse features that are no table of finite numbers; reads the whole array."""
     check_shape(features)
     for first in range(0, len(features), CHECKED_ROWS):
-        block = np.asarray(features[first : first + CHECKED_ROWS])
-        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
-        if bad.size:
+        is_finite = np.isfinite(features[first : first + CHECKED_ROWS])
+        if not is_finite.all():
+            row = first + int(np.flatnonzero(~is_finite.all(axis=1))[0])
             raise InputError(
-                f"features must be finite; row {first + bad[0]} has NaN or infinity "
+                f"features must be finite; row {row} has NaN or infinity "
                 "(and perhaps others); remove such samples or encode them again"
             )
         report_progress("checking the features", min(first + CHECKED_ROWS, len(features)), len(features))

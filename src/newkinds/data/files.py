@@ -1,57 +1,82 @@
-"""Files that may be missing, damaged or hostile: whatever is wrong with one becomes a clear error that names it.
+"""Files that may be missing, damaged or hostile: every problem becomes a clear error that names the file.
 
 Nothing is unpickled: an array of Python objects is refused.
 """
 
+import lzma
+import pickle
+import struct
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from newkinds.errors import InputError
 
+Content = TypeVar("Content")
+
 UNREADABLE = (
     ValueError,
     EOFError,
     OSError,
-    KeyError,
-    NotImplementedError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RuntimeError,  # an encrypted archive; with its subclasses NotImplementedError and RecursionError
     MemoryError,  # a header that claims more than there is
     OverflowError,
+    SystemError,  # numpy's, over text beyond Unicode
     SyntaxError,  # numpy reads a header as a Python literal
     tokenize.TokenError,
+    struct.error,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
+    pickle.UnpicklingError,
 )
-"""What numpy, pyarrow and the standard library raise over damaged files."""
+"""What numpy, scipy, pyarrow and the standard library raise over damaged files."""
 NPY_MAGIC = b"\x93NUMPY"
 
 
-def guard(path: Path, kind: str, load: Callable[[], Any]) -> Any:
-    """Run `load`, turning every way a file can be bad into one clear error."""
+def load_checked(path: Path, kind: str, load: Callable[[], Content], advice: str = "") -> Content:
+    """What `load` makes of a file; whatever is wrong with the file becomes an `InputError`.
+
+    Parameters
+    ----------
+    path : path
+        The file that the error names.
+    kind : str
+        What the file should be: "a Parquet file".
+    load : callable
+    advice : str, optional
+        The end of the error: how to mend the file.
+    """
+    end = f"; {advice}" if advice else ""
     if not path.exists():
-        raise InputError(f"{path} does not exist")
+        raise InputError(f"{path} does not exist{end}")
     if path.is_file() and path.stat().st_size == 0:
-        raise InputError(f"{path} is empty")
+        raise InputError(f"{path} is empty{end}")
     try:
         return load()
+    except InputError:
+        raise
     except UNREADABLE as error:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise InputError(
                 f"{path} holds pickled Python objects, which are never loaded: they could run any code; "
                 "save plain numbers or text"
             ) from error
-        raise InputError(f"{path} cannot be read as {kind}: {error}") from error
+        raise InputError(f"{path} cannot be read as {kind}: {str(error) or type(error).__name__}{end}") from error
 
 
 @contextmanager
-def blaming(*paths: Path) -> Iterator[None]:
+def naming_files(*paths: Path) -> Iterator[None]:
     """Put the names of files before an error about what is in them."""
     try:
         yield
@@ -69,5 +94,9 @@ def read_array(path: Path, *, memory_map: bool = False) -> npt.NDArray[Any]:
         loaded: npt.NDArray[Any] = np.load(path, mmap_mode="r" if memory_map else None, allow_pickle=False)
         return loaded
 
-    array: npt.NDArray[Any] = guard(path, "an .npy file", load)
-    return array
+    return load_checked(path, "an .npy file", load)
+
+
+def writable_name(name: str) -> str:
+    """A file's name as text that can be written: bytes that are no text become escapes."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Images: folders of them with the labels their places give, and opening one as a person would see it.
+"""Images: folders of them, labelled by sub-folder, and opening one as a person would see it.
 
 Finding images needs no imaging library and opens nothing; opening one needs Pillow (the extra `images`).
 """
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from newkinds.data.files import writable_name
 from newkinds.data.pictures import check_image
 from newkinds.data.raw import Item, RawCollection
 from newkinds.data.tables import read_table
@@ -125,10 +126,10 @@ def thumbnail(item: Item, size: int = 96) -> npt.NDArray[np.uint8]:
 
 
 class _Muted:
-    """No warnings of Pillow's (of large images, of odd metadata) while a thread is in here.
+    """Mutes Pillow's warnings (about large images, about odd metadata) while a thread is inside.
 
-    The filters of warnings belong to the whole process: the first thread in changes them and the last one out puts
-    them back, where each for itself would put back what another had changed.
+    The filters of warnings belong to the whole process: the first thread in changes them and the last one out
+    restores them. If every thread did both, one would restore what another had changed.
     """
 
     def __init__(self) -> None:
@@ -139,7 +140,7 @@ class _Muted:
             os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
-        self._lock = threading.Lock()  # what another thread held at the fork would stay locked
+        self._lock = threading.Lock()  # a lock that another thread held at the fork would stay locked
 
     def __enter__(self) -> None:
         with self._lock:
@@ -198,7 +199,7 @@ def _eight_bits(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 
 def _upright(file: "Image.Image", image: "Image.Image") -> "Image.Image":
-    """Turn as the camera noted; the note goes, lest somebody else turn the image again."""
+    """Turn the image as the camera noted, and drop the note so that nobody turns it again."""
     from PIL import Image
 
     try:
@@ -224,8 +225,8 @@ def _problem(path: Path, error: Exception) -> str:
     if path.stat().st_size == 0:
         return "is empty (0 bytes)"
     if isinstance(error, Image.DecompressionBombError):
-        found = re.search(r"\d+", str(error))
-        pixels = f"{int(found[0]):,}" if found else "too many"
+        count = re.search(r"\d+", str(error))
+        pixels = f"{int(count[0]):,}" if count else "too many"
         return f"has {pixels} pixels, too many to be decoded safely; shrink it to at most {MOST_PIXELS:,}"
     if isinstance(error, UnidentifiedImageError):
         with path.open("rb") as file:
@@ -251,9 +252,9 @@ def read_images(
         Searched with all its sub-folders, hidden ones excepted. An image is labelled with the name of the
         first-level folder it is in; those at the top, or in a folder called `unlabelled`, are unlabelled.
     labels : path, optional
-        Table (`.csv`, `.tsv`, `.parquet`) with a column `path` or `id` and a column `label`, which takes the place
-        of the folders' names; blank or without a row = unlabelled. A path is within the folder, absolute, or a bare
-        file name that occurs once.
+        Table (`.csv`, `.jsonl`, `.parquet`, …) with a column `path` or `id` and a column `label`, which takes the
+        place of the folders' names; blank or without a row = unlabelled. A path is within the folder, absolute, or
+        a bare file name that occurs once.
     truth : path or "folders", optional
         True classes, for scoring only: a table of the same form, or the folders' names.
 
@@ -288,9 +289,9 @@ def read_images(
             skipped[name] = reason
     ids = sorted(images)
     if not ids:
-        aside = f" ({len(skipped)} were left out; {min(skipped)}: {skipped[min(skipped)]})" if skipped else ""
+        left_out = f" ({len(skipped)} were left out; {min(skipped)}: {skipped[min(skipped)]})" if skipped else ""
         raise InputError(
-            f"there are no images in {folder}{aside}; looked for files ending in {', '.join(SUFFIXES)}"
+            f"there are no images in {folder}{left_out}; looked for files ending in {', '.join(SUFFIXES)}"
         )
 
     def raw_labels(source: str | Path | None) -> list[Any] | None:
@@ -298,8 +299,8 @@ def read_images(
             return None
         if source == "folders":
             return _folder_labels(folder, ids)
-        given = _file_labels(Path(source), folder, [*ids, *skipped])
-        return [given.get(name) for name in ids]
+        label_of = _file_labels(Path(source), folder, [*ids, *skipped])
+        return [label_of.get(name) for name in ids]
 
     return RawCollection.gathered(
         "images",
@@ -314,32 +315,31 @@ def read_images(
 
 
 def _search(folder: Path) -> Iterator[tuple[str, Path, str | None]]:
-    """Id and path of every image below a folder and, of what has to be left out, the reason.
+    """Id and path of every image below a folder, and for each one that has to be left out the reason.
 
     Links to folders are followed, unless they lead to a folder that holds them.
     """
-    waiting: list[tuple[str, tuple[Path, ...]]] = [
-        ("", (folder.resolve(),))
-    ]  # and the true places on the way there
+    # Each folder with the resolved paths of itself and of all folders above it.
+    waiting: list[tuple[str, tuple[Path, ...]]] = [("", (folder.resolve(),))]
     while waiting:
-        inside, way = waiting.pop()
+        inside, ancestors = waiting.pop()
         try:
             entries = list(os.scandir(folder / inside))
         except OSError as error:
-            yield _writable(inside), folder / inside, f"the folder cannot be read: {error.strerror}"
+            yield writable_name(inside), folder / inside, f"the folder cannot be read: {error.strerror}"
             continue
         for entry in entries:
             if entry.name.startswith(".") or entry.name.lower() in PASSED_OVER:
                 continue
             name, suffix = posixpath.join(inside, entry.name), os.path.splitext(entry.name)[1].lower()
             if _is_folder(entry):
-                place = (folder / name).resolve() if entry.is_symlink() else way[-1] / entry.name
-                if not (entry.is_symlink() and any(passed.is_relative_to(place) for passed in way)):
-                    waiting.append((name, (*way, place)))
+                place = (folder / name).resolve() if entry.is_symlink() else ancestors[-1] / entry.name
+                if not (entry.is_symlink() and any(ancestor.is_relative_to(place) for ancestor in ancestors)):
+                    waiting.append((name, (*ancestors, place)))
             elif suffix in SUFFIXES:
-                yield _writable(name), folder / name, _left_out(entry)
+                yield writable_name(name), folder / name, _left_out(entry)
             elif suffix in NOT_READ:
-                yield _writable(name), folder / name, f"{suffix} files are not read; convert it to JPEG or PNG"
+                yield writable_name(name), folder / name, f"{suffix} files are not read; convert it to JPEG or PNG"
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -356,11 +356,6 @@ def _left_out(entry: "os.DirEntry[str]") -> str | None:
         return None if entry.stat().st_size else "the file is empty"
     except OSError as error:
         return f"the file cannot be read: {error.strerror}"
-
-
-def _writable(name: str) -> str:
-    """Bytes in a name that are no text as escapes, so that it can be written as an id."""
-    return name.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _folder_labels(folder: Path, ids: Sequence[str]) -> list[str | None]:
@@ -386,21 +381,19 @@ def _folder_labels(folder: Path, ids: Sequence[str]) -> list[str | None]:
 
 def _file_labels(file: Path, folder: Path, ids: Sequence[str]) -> dict[str, Any]:
     """The label of each image that a table names."""
-    if file.exists() and file.suffix.lower() not in {".csv", ".tsv", ".parquet"}:
-        raise InputError(f"{file}: labels of images are read from .csv, .tsv or .parquet files")
     table = read_table(file)
     path_column, label_column = table.find("path") or table.find("id"), table.find("label")
     if path_column is None or label_column is None:
         raise InputError(
             f"{file}: a column 'path' (or 'id') and a column 'label' are needed; found {table.listed()}"
         )
-    meant = _paths_meant(folder, ids)
+    images_at = _path_lookup(folder, ids)
     labels: dict[str, Any] = {}
     absent: list[str] = []
     for row, (cell, label) in enumerate(zip(table.values(path_column), table.values(label_column), strict=True)):
         if is_missing(cell):
             raise InputError(f"{file}: {table.where(row)} has no {path_column}")
-        names = meant(str(cell).strip())
+        names = images_at(str(cell).strip())
         if not names:
             absent.append(str(cell))
             continue
@@ -424,8 +417,8 @@ def _file_labels(file: Path, folder: Path, ids: Sequence[str]) -> dict[str, Any]
     return labels
 
 
-def _paths_meant(folder: Path, ids: Sequence[str]) -> Callable[[str], list[str]]:
-    """Which images a path in a table may mean; several where it is a bare name that occurs in several places."""
+def _path_lookup(folder: Path, ids: Sequence[str]) -> Callable[[str], list[str]]:
+    """A function that gives the images a path may mean: several if a bare name occurs in several places."""
     known = set(ids)
     composed = defaultdict(list)  # macOS writes letters and accents apart, a spreadsheet writes them as one
     by_name = defaultdict(list)
@@ -434,7 +427,7 @@ def _paths_meant(folder: Path, ids: Sequence[str]) -> Callable[[str], list[str]]
         by_name[unicodedata.normalize("NFC", posixpath.basename(name))].append(name)
     bases = dict.fromkeys((Path(os.path.abspath(folder)).as_posix(), folder.resolve().as_posix()))
 
-    def meant(path: str) -> list[str]:
+    def images_at(path: str) -> list[str]:
         if path in known:
             return [path]
         path = posixpath.normpath(path.replace("\\", "/"))
@@ -445,4 +438,4 @@ def _paths_meant(folder: Path, ids: Sequence[str]) -> Callable[[str], list[str]]
         path = unicodedata.normalize("NFC", path)
         return composed.get(path) or by_name.get(path) or []
 
-    return meant
+    return images_at

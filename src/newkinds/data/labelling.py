@@ -1,4 +1,4 @@
-"""Labels and truth of a collection: from files of their own, and as integers that agree with each other."""
+"""Labels and truth: reading them from files, and turning both into integers of one numbering."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.data.files import blaming, read_array
+from newkinds.data.files import load_checked, naming_files, read_array
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, encode_labels, known_categories, to_columns
-
-LABEL_FILES = (".npy", ".txt", ".csv", ".tsv", ".parquet")
+from newkinds.names import LABEL_ENDINGS, listed
 
 
 def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = None) -> list[Any]:
-    """One raw label a sample from a file of labels.
+    """Read the label of each sample from a file, as it stands there.
 
     Parameters
     ----------
     path : path
-        `.npy` or `.txt`: one label a sample. `.csv`, `.tsv` or `.parquet`: a column `label`, or a single column of
-        any name, one a sample; beside a column `id` in any order, and samples without a row are unlabelled.
+        One of the `newkinds.names.LABEL_ENDINGS`. `.npy` or `.txt`: one label for each sample. Any other table: a
+        column `label`, or a single column of any name, with one label for each sample; if there is a column `id`
+        too, rows come in any order and samples without a row are unlabelled.
     n_samples : int
     ids : sequence, optional
-        What each sample is called; by default its row number.
+        The names of the samples; by default their row numbers.
 
     Examples
     --------
@@ -37,8 +37,8 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
     """
     path = Path(path)
     suffix = path.suffix.lower()
-    if suffix not in LABEL_FILES:
-        raise InputError(f"{path}: labels are read from {', '.join(LABEL_FILES[:-1])} or {LABEL_FILES[-1]} files")
+    if suffix not in LABEL_ENDINGS:
+        raise InputError(f"{path}: labels are read from {listed(LABEL_ENDINGS)} files")
     table = _read_vector(path) if suffix == ".npy" else read_table(path)
     label_column = table.find("label")
     if label_column is None:
@@ -59,28 +59,29 @@ def _read_vector(path: Path) -> Table:
     labels = read_array(path)
     if labels.ndim != 1:
         raise InputError(f"{path}: labels must be one-dimensional, one a sample; got shape {labels.shape}")
-    return Table(path, {"label": list(labels)})
+    return Table(path, {"label": load_checked(path, "a list of labels", lambda: list(labels))})
 
 
 def _by_id(table: Table, id_column: str, label_column: str, n_samples: int, ids: Sequence[Any] | None) -> list[Any]:
     """Put labels that come with ids in the order of the samples; blanks around an id do not count."""
     path = table.path
-    own = [str(name).strip() for name in (range(n_samples) if ids is None else ids)]
-    names = [str(name).strip() for name in table.values(id_column)]
-    for where, called in ((str(path), names), ("the collection", own)):
-        if double := next((name for name, count in Counter(called).items() if count > 1), None):
-            raise InputError(f"{path} gives labels by id, but the id {double!r} occurs more than once in {where}")
-    place_of = {name: place for place, name in enumerate(own)}
-    result: list[Any] = [None] * n_samples
-    for row, (name, label) in enumerate(zip(names, table.values(label_column), strict=True)):
-        place = place_of.get(name)
-        if place is None:
+    sample_ids = [str(name).strip() for name in (range(n_samples) if ids is None else ids)]
+    row_ids = [str(name).strip() for name in table.values(id_column)]
+    for where, names in ((str(path), row_ids), ("the collection", sample_ids)):
+        repeated = next((name for name, count in Counter(names).items() if count > 1), None)
+        if repeated is not None:
+            raise InputError(f"{path} gives labels by id, but the id {repeated!r} occurs more than once in {where}")
+    sample_of = {name: sample for sample, name in enumerate(sample_ids)}
+    labels: list[Any] = [None] * n_samples
+    for row, (name, label) in enumerate(zip(row_ids, table.values(label_column), strict=True)):
+        sample = sample_of.get(name)
+        if sample is None:
             raise InputError(
                 f"{path}: {table.where(row)} has the id {name!r}, which is not in the collection (ids there: "
-                f"{', '.join(own[:3])}, …)"
+                f"{', '.join(sample_ids[:3])}, …)"
             )
-        result[place] = label
-    return result
+        labels[sample] = label
+    return labels
 
 
 def encode_with_truth(
@@ -91,14 +92,14 @@ def encode_with_truth(
     labels_from: Path,
     truth_from: Path,
 ) -> tuple[IntArray, tuple[str, ...] | None, IntArray | None]:
-    """Labels and truth as they were read, as integers of one numbering: names known from labels come first.
+    """Turn labels and truth, as they were read, into integers of one numbering; names of labels come first.
 
     Parameters
     ----------
     n_samples : int
-        How many labels there are where `labels` is None, which means that none is known.
+        How many labels there are if `labels` is None, which means that no sample is labelled.
     labels, truth : iterable, optional
-        Integers or names, see `newkinds.encode_labels`. Where either has names, integers are names too.
+        Integers or names, see `newkinds.encode_labels`. If either has names, integers are names too.
     labels_from, truth_from : path
         The files to name in an error.
 
@@ -116,11 +117,11 @@ def encode_with_truth(
     """
     encoded, names = np.full(n_samples, UNLABELLED), None
     if labels is not None:
-        with blaming(labels_from):
+        with naming_files(labels_from):
             encoded, names = encode_labels(labels)
     if truth is None:
         return encoded, names, None
-    with blaming(truth_from):
+    with naming_files(truth_from):
         encoded_truth, all_names = encode_labels(truth, names or ())
         if names is None and all_names is not None:
             known = known_categories(encoded)

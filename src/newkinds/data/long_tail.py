@@ -8,7 +8,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from math import floor, isfinite
-from typing import overload
+from typing import SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,23 +23,23 @@ Picture = npt.NDArray[np.uint8]
 def long_tailed(collection: FeatureSet, imbalance: float, *, seed: int = 0) -> FeatureSet:
     """Leave out samples until the sizes of the true classes fall exponentially.
 
-    Of K classes, the one of rank r = 0, …, K - 1 keeps n · imbalance^(-r / (K - 1)) samples, rounded, and at least
-    one; n is the size of the largest class where all are about equally large, else see `exponential_profile`. Ranks
-    are drawn: every order of the classes in which each has enough samples for its rank is equally likely, so known
-    and novel classes are spread over head and tail alike. Samples are drawn within each class, labelled and
-    unlabelled ones apart, so that the labelled share of a class stays as it was. Every known class keeps a label,
-    and where it keeps two samples or more, an unlabelled one too if it had any.
+    With K classes, the one of rank r = 0, …, K - 1 keeps n · imbalance^(-r / (K - 1)) samples, rounded, and at
+    least one. If all classes are about equally large, n is the size of the largest; else see `exponential_profile`.
+    Ranks are drawn: every order of the classes in which each has enough samples for its rank is equally likely, so
+    known and novel classes are spread over head and tail alike. Samples are drawn within each class, labelled and
+    unlabelled ones apart, so that the labelled share of a class stays as it was. Every known class keeps a label
+    and, if it keeps two samples or more, an unlabelled one too if it had any.
 
     Parameters
     ----------
     collection : FeatureSet
-        The truth of every sample must be there. Of a memory map only the samples that are kept are read.
+        The truth of every sample must be there. From a memory map, only the samples that are kept are read.
     imbalance : float
         Size of the largest class over that of the smallest, as nearly as whole samples allow. 1 makes all classes
         equally large. Where the largest has fewer samples than this, the smallest ends at one.
     seed : int
-        Of the ranks and of the samples. If all classes were equally large, the same seed and a greater imbalance
-        keep a part of what a smaller one keeps.
+        Seed of the ranks and of the samples. If all classes were equally large, the same seed and a greater
+        imbalance keep a part of what a smaller one keeps.
 
     Returns
     -------
@@ -124,21 +124,21 @@ def _whole_truth(collection: FeatureSet) -> IntArray:
 def _with_ranks(sizes: IntArray, profile: IntArray, generator: np.random.Generator) -> IntArray:
     """Give each class a place in the profile that it can fill; every such order is equally likely.
 
-    From the head down, a rank is drawn from the classes that have enough and no rank yet. Whoever has enough for a
-    rank has enough for all later ones, so there are equally many ways to go on, whoever is drawn.
+    From the head down, each rank is drawn from the classes that have enough samples and no rank yet. A class with
+    enough for one rank has enough for all later ones, so every draw leaves equally many ways to go on.
     """
     kept = np.zeros_like(sizes)
     waiting = np.argsort(sizes, kind="stable").tolist()  # the largest last
-    enough: list[int] = []
-    for asked in profile:
-        while waiting and sizes[waiting[-1]] >= asked:
-            enough.append(waiting.pop())
-        kept[enough.pop(int(generator.integers(len(enough))))] = asked
+    eligible: list[int] = []
+    for size in profile:
+        while waiting and sizes[waiting[-1]] >= size:
+            eligible.append(waiting.pop())
+        kept[eligible.pop(int(generator.integers(len(eligible))))] = size
     return kept
 
 
 def _labelled_part(kept: IntArray, sizes: IntArray, n_labelled: IntArray) -> IntArray:
-    """How many of the samples that each class keeps are labelled ones: the same share as before, if it can be."""
+    """How many labelled samples each class keeps: the same share as before, as nearly as possible."""
     n_unlabelled = sizes - n_labelled
     least = np.maximum(kept - n_unlabelled, n_labelled > 0)
     most = np.minimum(n_labelled, kept - ((n_unlabelled > 0) & (kept > 1)))
@@ -146,7 +146,7 @@ def _labelled_part(kept: IntArray, sizes: IntArray, n_labelled: IntArray) -> Int
 
 
 def _draw(groups: IntArray, quotas: IntArray, generator: np.random.Generator) -> IntArray:
-    """Rows, ascending, of as many samples of each group as its quota says."""
+    """The rows, ascending, of a random choice: as many samples of each group as its quota says."""
     shuffled = generator.permutation(len(groups))
     in_groups = shuffled[np.argsort(groups[shuffled], kind="stable")]  # one after the other, each in random order
     sizes = np.bincount(groups, minlength=len(quotas))
@@ -155,14 +155,16 @@ def _draw(groups: IntArray, quotas: IntArray, generator: np.random.Generator) ->
 
 
 def _only(collection: FeatureSet, rows: IntArray, note: str) -> FeatureSet:
-    """The samples in some rows, with all that belongs to them, and a note on why these."""
+    """The samples in some rows, with all that belongs to them, and a note on how they were chosen."""
     ids, texts, images, places = collection.ids, collection.texts, collection.images, rows.tolist()
     pictures = (
         None if images is None else images[rows] if isinstance(images, np.ndarray) else _Chosen(images, places)
     )
+    features = collection.features[rows]
     return replace(
         collection,
-        features=collection.features[rows],
+        features=features,
+        _finite=features,  # rows of an array that is
         labels=collection.labels[rows],
         truth=None if collection.truth is None else collection.truth[rows],
         ids=tuple(str(place) if ids is None else ids[place] for place in places),
@@ -173,7 +175,7 @@ def _only(collection: FeatureSet, rows: IntArray, note: str) -> FeatureSet:
 
 
 class _Chosen(Sequence[Picture]):
-    """Some of the pictures of a sequence that makes them when it is asked; so does this."""
+    """Some pictures of a sequence that makes them when asked; this one does too."""
 
     def __init__(self, pictures: Sequence[Picture], places: list[int]) -> None:
         self._pictures, self._places = pictures, places
@@ -182,10 +184,10 @@ class _Chosen(Sequence[Picture]):
         return len(self._places)
 
     @overload
-    def __getitem__(self, at: int) -> Picture: ...
+    def __getitem__(self, at: SupportsIndex) -> Picture: ...
     @overload
     def __getitem__(self, at: slice) -> list[Picture]: ...
-    def __getitem__(self, at: int | slice) -> Picture | list[Picture]:
+    def __getitem__(self, at: SupportsIndex | slice) -> Picture | list[Picture]:
         if isinstance(at, slice):
             return [self._pictures[place] for place in self._places[at]]
         return self._pictures[self._places[operator.index(at)]]

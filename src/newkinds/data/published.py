@@ -1,4 +1,4 @@
-"""The data sets of the field's tables, from their official layouts on disk, split as the published figures are.
+"""The data sets of the field's tables, read from their official layouts and split as for the published figures.
 
 The split is that of GCD (Vaze et al., CVPR 2022), checked against its published code; PIM's tables follow it. Half
 of the training images of the known classes, drawn without regard to class, are labelled; all others are unlabelled.
@@ -36,7 +36,7 @@ class ClassSplit:
     known, novel : tuple of int
         Indices, from 0, in the data set's own numbering, in the order in which they are numbered anew.
     n_numbered : int
-        How many classes that numbering has: of ImageNet's 1000, ImageNet-100 takes 100.
+        How many classes that numbering has: 1000 for ImageNet-100, which takes 100 of ImageNet's.
     n_labelled, n_unlabelled : int
         Training samples.
     """
@@ -55,7 +55,7 @@ class ClassSplit:
 
 @dataclass(frozen=True)
 class Layout:
-    """A way in which a data set lies on disk: `needs`, below one of `tops` in the given folder ("" = itself).
+    """How a data set lies on disk: `needs`, below one of `tops` in the user's folder ("" = that folder itself).
 
     The first of `tops` is what unpacking the official archive gives.
     """
@@ -196,12 +196,12 @@ def gcd_split(classes: IntArray, split: ClassSplit) -> tuple[IntArray, IntArray]
 
 def _check_sizes(published: PublishedSet, split: ClassSplit, top: Path, labels: IntArray, truth: IntArray) -> None:
     n_labelled = int((labels != UNLABELLED).sum())
-    found = (n_labelled, len(labels) - n_labelled, len(np.unique(truth)))
+    counts = (n_labelled, len(labels) - n_labelled, len(np.unique(truth)))
     expected = (split.n_labelled, split.n_unlabelled, len(split.order))
-    if found != expected:
-        words = "{} labelled and {} unlabelled training samples of {} classes"
+    if counts != expected:
+        sentence = "{} labelled and {} unlabelled training samples of {} classes"
         raise InputError(
-            f"{published.title} should give {words.format(*expected)}; {top} gives {words.format(*found)}: "
+            f"{published.title} should give {sentence.format(*expected)}; {top} gives {sentence.format(*counts)}: "
             f"{_mend(published)}, or pass check_sizes=False to read what is there as it is"
         )
 
@@ -218,7 +218,7 @@ def _mend(published: PublishedSet) -> str:
 
 
 def _find(published: PublishedSet, folder: Path) -> tuple[Layout, Path]:
-    """The layout that is there and the folder it lies in; or an error about the one that comes closest."""
+    """The layout that is complete and its folder; if none is, the error is about the one that comes closest."""
     places = [(layout, top) for layout in published.layouts for top in layout.tops]
     missing = [[need for need in layout.needs if not (folder / top / need).exists()] for layout, top in places]
     best = min(range(len(places)), key=lambda i: len(missing[i]) / len(places[i][0].needs))

@@ -3,25 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_labelling
-from newkinds.data.files import blaming
+from newkinds.data.files import naming_files
 from newkinds.data.labelling import encode_with_truth
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
+from newkinds.names import Kind as Kind  # the encoders import it from here
 
-Kind = Literal["images", "texts"]
 Item = Path | npt.NDArray[np.uint8] | str
 """A sample: the file of an image or its pixels (height, width, 3), or a text."""
 
 
 @dataclass(frozen=True, eq=False)
 class RawCollection:
-    """Samples of which a part is labelled.
+    """A partly labelled collection of images or texts.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class RawCollection:
     items : sequence
         A file or an array of pixels for each image; a str for each text.
     ids : tuple of str
-        What to call each sample: of a file its path within the folder, else its row number.
+        The name of each sample: a file's path within the folder, or else the row number.
     labels : ndarray of int64
         -1 = unlabelled.
     truth : ndarray of int64, optional
@@ -37,7 +37,7 @@ class RawCollection:
     names : tuple of str, optional
         Name of class 0, 1, …; None where labels are plain integers.
     skipped : tuple of (str, str)
-        Samples that were left out: what each is called, and why.
+        The id of each sample that was left out, and why.
 
     Examples
     --------
@@ -75,11 +75,11 @@ class RawCollection:
         labels_from: Path,
         truth_from: Path,
     ) -> "RawCollection":
-        """A collection with labels and truth as they were read; an error names the files that they are from."""
+        """A collection with labels and truth as they were read; an error names the files they come from."""
         encoded, names, encoded_truth = encode_with_truth(
             len(items), labels, truth, labels_from=labels_from, truth_from=truth_from
         )
-        with blaming(labels_from, truth_from):
+        with naming_files(labels_from, truth_from):
             return cls(kind, items, tuple(ids), encoded, encoded_truth, names, tuple(skipped))
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class RawCollection:
         return f"RawCollection({len(self)} {self.kind}, {self.n_labelled} labelled, {len(self.skipped)} skipped)"
 
     def only(self, marked: npt.NDArray[np.bool_], skipped: Sequence[tuple[str, str]] = ()) -> "RawCollection":
-        """The samples that are marked; `skipped` says why others are not, where there is something to say."""
+        """The marked samples; `skipped` gives the reason for others, where there is one."""
         rows = np.flatnonzero(marked).tolist()
         return replace(
             self,
@@ -105,6 +105,6 @@ class RawCollection:
         )
 
     def with_features(self, features: npt.NDArray[Any]) -> FeatureSet:
-        """The same collection as feature vectors, one a sample."""
+        """The same collection as feature vectors, one for each sample."""
         texts = tuple(map(str, self.items)) if self.kind == "texts" else None
         return FeatureSet(features, self.labels, self.truth, self.names, self.ids, texts=texts)

@@ -1,4 +1,4 @@
-"""Reading feature sets: released four-file folders, .npz, .npy (memory-mapped) and Parquet."""
+"""Reading feature sets: released four-file folders and, in `READERS`, one entry for each format of a file."""
 
 import json
 import zipfile
@@ -10,22 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_shape
-from newkinds.data.files import blaming, guard, read_array
+from newkinds.data.files import UNREADABLE, load_checked, naming_files, read_array
 from newkinds.data.labelling import encode_with_truth, read_labels
 from newkinds.data.tables import PANDAS_INDEX, read_table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels
+from newkinds.names import FEATURE_ENDINGS, RELEASED_FILES, listed
 
 ENCODER_METADATA = "newkinds.encoder"
-"""Where a Parquet file says what made its features."""
-RELEASED_FILES = ("all_feats.npy", "targets.npy", "mask_lab.npy", "mask_cls.npy")
+"""The entry of a Parquet file's metadata that says what made its features."""
 NUMERIC_TYPES = (
     "halffloat",
     "float",
     "double",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
-SOURCES = "a folder with all_feats.npy, an .npz, an .npy or a .parquet file"
+SOURCES = f"a folder with {RELEASED_FILES[0]}, or from a {listed(FEATURE_ENDINGS)} file"
+NPZ_LISTS = ("labels", "truth", "ids", "texts")
+"""Arrays of an .npz with one entry for each sample."""
+NPZ_ARRAYS = ("features", *NPZ_LISTS, "images", "encoder")
 
 
 def read_features(
@@ -40,11 +43,12 @@ def read_features(
           (True = labelled) and `mask_cls.npy` (True = sample of a known class);
         - `.npz` with `features` and optionally `labels`, `truth`, `ids`, `texts`, `images`;
         - `.npy`, memory-mapped, with the labels in a file of their own;
-        - `.parquet` with a list column `features` or one numeric column a feature, and optionally `label`,
+        - `.parquet` with a list column `features` or a numeric column for each feature, and optionally `label`,
           `truth`, `id`, `text`.
     labels, truth : path, optional
-        File of labels (`.npy`, `.txt`, `.csv`, `.tsv`, `.parquet`) that takes the place of those in the source:
-        one a sample, or an `id` column and a `label` column. Integers or names; blank, missing or -1 = unlabelled.
+        File of labels (`.npy`, `.csv`, `.parquet`, … : one of the `newkinds.names.LABEL_ENDINGS`) that takes the
+        place of those in the source: one label for each sample, or an `id` column and a `label` column. Integers
+        or names; blank, missing or -1 = unlabelled.
 
     Examples
     --------
@@ -57,7 +61,7 @@ def read_features(
     """
     path = Path(source)
     raw = _read_raw(path)
-    with blaming(path):
+    with naming_files(path):
         check_shape(raw["features"])
     ids = raw.get("ids")
     if labels is not None:
@@ -71,7 +75,7 @@ def read_features(
         labels_from=Path(labels or path),
         truth_from=Path(truth or path),
     )
-    with blaming(path):
+    with naming_files(path):
         return FeatureSet(
             features=raw["features"],
             labels=encoded,
@@ -88,14 +92,9 @@ def read_features(
 def _read_raw(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return _read_released(path)
-    readers: dict[str, Callable[[Path], dict[str, Any]]] = {
-        ".npz": _read_npz,
-        ".npy": lambda file: {"features": read_array(file, memory_map=True)},
-        ".parquet": _read_parquet,
-    }
     if not path.exists():
         raise InputError(f"{path} does not exist; features are read from {SOURCES}")
-    reader = readers.get(path.suffix.lower())
+    reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: features are read from {SOURCES}")
     return reader(path)
@@ -107,7 +106,7 @@ def _read_released(folder: Path) -> dict[str, Any]:
             f"{folder} lacks {', '.join(missing)}; a folder of features has {', '.join(RELEASED_FILES)}"
         )
     features = read_array(folder / RELEASED_FILES[0], memory_map=True)
-    with blaming(folder / RELEASED_FILES[0]):
+    with naming_files(folder / RELEASED_FILES[0]):
         check_shape(features)
     targets, is_labelled, is_known = (read_array(folder / name) for name in RELEASED_FILES[1:])
     for name, values in zip(RELEASED_FILES[1:], (targets, is_labelled, is_known), strict=True):
@@ -118,13 +117,17 @@ def _read_released(folder: Path) -> dict[str, Any]:
     is_labelled, is_known = is_labelled.astype(bool), is_known.astype(bool)
     if (is_labelled & ~is_known).any():
         raise InputError(f"{folder}: mask_lab marks samples as labelled that mask_cls says are of no known class")
-    with blaming(folder / "targets.npy"):
+    with naming_files(folder / "targets.npy"):
         truth, _ = encode_labels(targets.tolist())
     if (truth[is_labelled] == UNLABELLED).any():
         raise InputError(f"{folder}: mask_lab marks a sample as labelled for which targets has no class")
     if np.intersect1d(truth[is_known], truth[~is_known]).size:
         raise InputError(f"{folder}: mask_cls calls some samples of a class known and others not")
     return {"features": features, "labels": np.where(is_labelled, truth, UNLABELLED), "truth": truth}
+
+
+def _read_npy(path: Path) -> dict[str, Any]:
+    return {"features": read_array(path, memory_map=True)}
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
@@ -134,48 +137,62 @@ def _read_npz(path: Path) -> dict[str, Any]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
-    arrays: dict[str, Any] = guard(path, "an .npz archive", load)
+    arrays = load_checked(path, "an .npz archive", load)
     if "features" not in arrays:
         raise InputError(f"{path}: an array named 'features' is needed; found {', '.join(arrays) or 'none'}")
+    for name in NPZ_ARRAYS:
+        if not isinstance(arrays.get(name, arrays["features"]), np.ndarray):
+            raise InputError(f"{path}: {name!r} is not an array; write the file with numpy.savez")
+    for name in NPZ_LISTS:
+        if name in arrays:
+            arrays[name] = _entries(path, name, arrays[name])
     return arrays
+
+
+def _entries(path: Path, name: str, array: npt.NDArray[Any]) -> list[Any]:
+    if array.ndim != 1:
+        raise InputError(f"{path}: {name!r} must be one-dimensional, one entry a sample; got shape {array.shape}")
+    return load_checked(path, f"an .npz archive ({name!r})", lambda: list(array))
 
 
 def _parquet_metadata(path: Path, key: str) -> str | None:
     import pyarrow.parquet as pq
 
-    found = (pq.read_schema(path).metadata or {}).get(key.encode())
-    return None if found is None else found.decode("utf-8", "replace")
+    value = (pq.read_schema(path).metadata or {}).get(key.encode())
+    return None if value is None else value.decode("utf-8", "replace")
 
 
 def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
-    """What a file of features says of the encoder that made them."""
+    """What a file of features says about the encoder that made them."""
     if written is None:
         return None
     try:
         record = json.loads(str(written))
-    except ValueError as error:
-        raise InputError(f"{path}: what it says of its encoder is damaged: {error}") from error
+    except UNREADABLE as error:
+        raise InputError(f"{path}: what it says about its encoder is damaged: {error}") from error
     if not isinstance(record, dict) or not {"name", "kind", "fingerprint"} <= set(record):
-        raise InputError(f"{path}: what it says of its encoder must have a name, a kind and a fingerprint")
+        raise InputError(f"{path}: what it says about its encoder must have a name, a kind and a fingerprint")
     return record
 
 
 def _read_parquet(path: Path) -> dict[str, Any]:
-    columns = dict(read_table(path).columns)
+    table = read_table(path)
     extra = {"id": "ids", "label": "labels", "truth": "truth", "text": "texts"}
-    raw: dict[str, Any] = {field: columns.pop(name).to_pylist() for name, field in extra.items() if name in columns}
+    raw: dict[str, Any] = {field: table.values(name) for name, field in extra.items() if name in table.columns}
+    columns = {name: column for name, column in table.columns.items() if name not in extra}
     raw["encoder"] = _parquet_metadata(path, ENCODER_METADATA)
     if "features" in columns:
         column = columns["features"].combine_chunks()
-        if not hasattr(column, "value_lengths") or str(column.type.value_type) not in NUMERIC_TYPES:
+        entries = str(getattr(column.type, "value_type", None))
+        if not hasattr(column, "value_lengths") or entries not in NUMERIC_TYPES:
             raise InputError(f"{path}: 'features' must be a column of lists of numbers; it is {column.type}")
         lengths = np.unique([-1 if row is None else row for row in column.value_lengths().to_pylist()])
         if len(lengths) != 1 or lengths[0] < 1:
             raise InputError(f"{path}: every row of 'features' must be a list of the same length")
         raw["features"] = _numbers(path, "features", column.flatten()).reshape(-1, lengths[0])
         return raw
-    if confused := [field for field in extra.values() if field in columns and field not in extra]:
-        raise InputError(f"{path}: is the column {confused[0]!r} a feature? Call it by its singular if it is not")
+    if plural := next((field for field in extra.values() if field in columns), None):
+        raise InputError(f"{path}: is the column {plural!r} a feature? Call it by its singular if it is not")
     numeric = {
         name: column
         for name, column in columns.items()
@@ -193,3 +210,11 @@ def _numbers(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
         raise InputError(f"{path}: column {name!r} has missing values; features must be finite")
     with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused in words later
         return np.asarray(column).astype(np.float32)
+
+
+READERS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    ".npz": _read_npz,
+    ".npy": _read_npy,
+    ".parquet": _read_parquet,
+}
+"""A reader for each of the `FEATURE_ENDINGS`."""

@@ -1,21 +1,24 @@
-"""A path, and what is there: feature vectors, photos, texts, or one of the published data sets."""
+"""A path, and what it holds: feature vectors, photos, texts, or one of the published data sets."""
 
 from pathlib import Path
 
 from newkinds.data.feature_set import FeatureSet
+from newkinds.data.files import UNREADABLE
 from newkinds.data.images import read_images
 from newkinds.data.published import read_published
-from newkinds.data.raw import Kind, RawCollection
-from newkinds.data.reading import RELEASED_FILES, read_features
+from newkinds.data.raw import RawCollection
+from newkinds.data.reading import read_features
 from newkinds.data.tables import PANDAS_INDEX
 from newkinds.data.texts import read_texts
 from newkinds.errors import InputError
+from newkinds.names import FEATURE_ENDINGS, RELEASED_FILES, TABLE_ENDINGS, Kind
 
 OTHER_COLUMNS = ("id", "label", "truth")
-TEXT_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
+TEXT_ENDINGS = tuple(ending for ending in TABLE_ENDINGS if ending not in FEATURE_ENDINGS)
+"""Tables that hold texts and never features."""
 SOURCES = "a file or folder of features, a folder of images, a table of texts, or NAME:FOLDER, a published set"
 MOST_NUMBERS = 8
-"""Columns of numbers that a table of texts may have; with more, it is features with a text to show of each."""
+"""Columns of numbers that a table of texts may have; with more, it holds features, each with a text to show."""
 
 
 def read_source(
@@ -33,14 +36,14 @@ def read_source(
     source : str
         - features: see `read_features`;
         - images: a folder, see `newkinds.data.images.read_images`;
-        - texts: a .csv, .tsv, .jsonl or .txt file, or a .parquet file with a column of texts, see
-          `newkinds.data.texts.read_texts`;
+        - texts: a table (.csv, .jsonl, .txt, …: one of the `newkinds.names.TABLE_ENDINGS`; a .parquet file needs a
+          column of texts), see `newkinds.data.texts.read_texts`;
         - `NAME:FOLDER`, one of the published data sets in its official layout: `cub:downloads`, see
           `newkinds.data.published.read_published`.
     labels : path, optional
         File of labels that takes the place of those in the source.
     truth : str, optional
-        File of true labels, for scoring; of texts also the name of a column, of images also "folders".
+        File of true labels, for scoring; for texts also the name of a column, for images also "folders".
     text, label : str, optional
         Columns of a table of texts.
     """
@@ -62,13 +65,13 @@ def read_source(
 
 
 def kind_of(path: Path, text: str | None = None) -> Kind | None:
-    """Whether a path holds images or texts; None for features, and for what is not there."""
+    """Whether a path holds images or texts; None if it holds features, or if there is nothing."""
     if path.is_dir():
         return None if any((path / name).is_file() for name in RELEASED_FILES) else "images"
     suffix = path.suffix.lower()
     if suffix == ".parquet" and path.is_file():
         return "texts" if text is not None or not _has_features(path) else None
-    return "texts" if suffix in TEXT_SUFFIXES else None
+    return "texts" if suffix in TEXT_ENDINGS else None
 
 
 def _has_features(path: Path) -> bool:
@@ -76,18 +79,20 @@ def _has_features(path: Path) -> bool:
     import pyarrow.parquet as pq
 
     try:
-        schema = pq.read_schema(path)
-    except (OSError, ValueError):
+        columns = {field.name: field.type for field in pq.read_schema(path)}
+    except UNREADABLE:
         return True  # reading it will say what is wrong
-    own = [field for field in schema if field.name not in OTHER_COLUMNS and not field.name.startswith(PANDAS_INDEX)]
-    if any(field.name == "features" for field in own):
+    if "features" in columns:
         return True
-    numbers = [field for field in own if pa.types.is_floating(field.type) or pa.types.is_integer(field.type)]
-    texts = [field for field in own if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
-    return len(numbers) > MOST_NUMBERS if texts else bool(numbers)
+    n_numbers, has_texts = 0, False
+    for name, column_type in columns.items():
+        if name not in OTHER_COLUMNS and not name.startswith(PANDAS_INDEX):
+            n_numbers += int(pa.types.is_floating(column_type) or pa.types.is_integer(column_type))
+            has_texts |= bool(pa.types.is_string(column_type) or pa.types.is_large_string(column_type))
+    return n_numbers > (MOST_NUMBERS if has_texts else 0)
 
 
 def _refuse(source: str, what: str, **options: object) -> None:
     """Say which options make no sense for a source."""
-    if given := [f"--{name}" for name, value in options.items() if value is not None]:
-        raise InputError(f"{source} is {what}: {', '.join(given)} cannot be used with it")
+    if unusable := [f"--{name}" for name, value in options.items() if value is not None]:
+        raise InputError(f"{source} is {what}: {', '.join(unusable)} cannot be used with it")

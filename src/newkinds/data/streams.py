@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from newkinds.data.tables import repair_surrogates
 from newkinds.errors import InputError
 
 CHUNK = 1 << 20
@@ -19,8 +20,8 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
     """Blocks of (ids, features) from a stream, as soon as whole lines have arrived.
 
     A line is a JSON object `{"id": …, "features": […]}`, a JSON list of numbers, or comma-separated numbers,
-    optionally with an id before them; a CSV header and blank lines are passed over. Samples without an id are
-    called by their number, from 0.
+    optionally with an id before them; a CSV header and blank lines are passed over. Samples without an id get
+    their number, from 0.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
     >>> [(ids, features.tolist()) for ids, features in read_stream(lines, 2)]
     [(['a', '1'], [[1.0, 2.0], [3.0, 4.0]])]
     """
-    # A pipe's read1 gives what is there without waiting for the buffer to fill: slow streams are served at once.
+    # A pipe's read1 returns what has arrived instead of waiting for a full buffer: slow streams are served at once.
     read = getattr(stream, "read1", stream.read)
     rest, line_number, count = b"", 0, 0
     while True:
@@ -44,13 +45,13 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
         if not chunk and rest:
             lines, rest = [rest], b""
         ids, rows = [], []
-        bad: InputError | None = None
+        problem: InputError | None = None
         for line in lines:
             line_number += 1
             try:
                 sample = _parse(line, line_number, n_features)
-            except InputError as error:  # what came before it is still answered
-                bad = error
+            except InputError as error:  # samples before the bad line are still answered
+                problem = error
                 break
             if sample is not None:
                 name, row = sample
@@ -59,8 +60,8 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
                 count += 1
         if rows:
             yield ids, np.array(rows, dtype=np.float64)
-        if bad is not None:
-            raise bad
+        if problem is not None:
+            raise problem
         if not chunk:
             return
 
@@ -107,7 +108,7 @@ def _parse_json(text: str) -> tuple[str | None, Any]:
     if not isinstance(value["features"], list):
         raise TypeError
     name = value.get("id")
-    return (None if name is None else str(name)), value["features"]
+    return (None if name is None else repair_surrogates(str(name))), value["features"]
 
 
 def _parse_csv(text: str, n_features: int) -> tuple[str | None, list[str]]:

@@ -1,7 +1,7 @@
-"""Tables as spreadsheets and databases write them: .csv, .tsv, .jsonl, .parquet and plain lines of text.
+"""Tables as spreadsheets and databases write them; `READERS` has one entry for each format.
 
-They are taken as they come (byte-order marks, other encodings, semicolons); what would make a cell silently wrong
-(rows of uneven length, unmatched quotes) is refused by its line.
+They are taken as they come (byte-order marks, other encodings, semicolons). What would make a cell silently wrong
+(rows of uneven length, unmatched quotes) is refused with its line.
 """
 
 import codecs
@@ -9,20 +9,21 @@ import csv
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from newkinds.data.files import guard
+from newkinds.data.files import load_checked
 from newkinds.errors import InputError
+from newkinds.names import TABLE_ENDINGS, listed
 
 logger = logging.getLogger(__name__)
 
-SOURCES = "a .csv, .tsv, .jsonl, .ndjson, .parquet or .txt file"
 PANDAS_INDEX = "__index_level_"
-"""How the names begin of columns in which pandas keeps the names of rows."""
+"""Columns in which pandas keeps the names of rows begin like this."""
 DELIMITERS = (",", ";", "\t", "|")
 LARGEST_FIELD = 2**31 - 1
 """What csv takes on every platform; its own limit of 128 KiB is less than a long document."""
@@ -39,7 +40,7 @@ STRING_TYPES = ("string", "large_string", "string_view", "dictionary<values=stri
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as it was read: of each column a list, or of a Parquet file what pyarrow read.
+    """A table as it was read: each column is a list or, from a Parquet file, an array of pyarrow's.
 
     Attributes
     ----------
@@ -57,26 +58,28 @@ class Table:
         return len(next(iter(self.columns.values()), ()))
 
     def where(self, row: int) -> str:
-        """How to call a row in an error."""
+        """The name of a row in an error."""
         return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
     def find(self, name: str) -> str | None:
-        """The column of that name; where there is none, one that differs in capitals only."""
+        """The column of that name, or else one that differs in capitals only."""
         if name in self.columns:
             return name
         return next((column for column in self.columns if column.casefold() == name.strip().casefold()), None)
 
     def column(self, name: str | None, usual: str) -> str | None:
-        """The column that was asked for, which must be there; if none was, the usual one if it is there."""
-        found = self.find(usual if name is None else name)
-        if found is None and name is not None:
+        """The column that was asked for, which must be there; if none was, the usual one, which may be missing."""
+        column = self.find(usual if name is None else name)
+        if column is None and name is not None:
             raise InputError(f"{self.path} has no column {name!r}; its columns are {self.listed()}")
-        return found
+        return column
 
     def values(self, name: str) -> list[Any]:
         """The cells of a column."""
         cells = self.columns[name]
-        return cells if isinstance(cells, list) else list(cells.to_pylist())
+        if isinstance(cells, list):
+            return cells
+        return load_checked(self.path, f"a table (column {name!r})", lambda: list(cells.to_pylist()))
 
     def is_text(self, name: str) -> bool:
         """Whether a column holds words, not only numbers or nothing."""
@@ -93,31 +96,26 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """A table from a .csv, .tsv, .jsonl, .ndjson, .parquet or .txt file (one column, `text`)."""
-    suffix = path.suffix.lower()
+    """A table from a file of one of the `newkinds.names.TABLE_ENDINGS`."""
     if not path.exists():
         raise InputError(f"{path} does not exist")
-    if suffix == ".parquet":
-        table = Table(path, _parquet_columns(path))
-    elif suffix in {".csv", ".tsv"}:
-        table = _read_delimited(path, "\t" if suffix == ".tsv" else ",")
-    elif suffix in {".jsonl", ".ndjson"}:
-        table = _read_json_lines(path)
-    elif suffix == ".txt":
-        lines = _lines(_read_text(path))
-        table = Table(path, {"text": lines}, range(1, len(lines) + 1))
-    else:
-        raise InputError(f"{path} cannot be read; give {SOURCES}")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path} cannot be read as a table; give a {listed(TABLE_ENDINGS)} file")
+    table = reader(path)
     if not len(table):
         raise InputError(f"{path} has no rows; its columns are {table.listed()}")
     return table
 
 
-def _parquet_columns(path: Path) -> dict[str, Any]:
+def _read_parquet(path: Path) -> Table:
     import pyarrow.parquet as pq  # here, not above: other files are read without waiting for it
 
-    table = guard(path, "a Parquet file", lambda: pq.read_table(path))
-    return dict(zip(table.column_names, table.columns, strict=True))
+    def load() -> dict[str, Any]:
+        table = pq.read_table(path)
+        return dict(zip(table.column_names, table.columns, strict=True))
+
+    return Table(path, load_checked(path, "a Parquet file", load))
 
 
 def _is_number(cell: str) -> bool:
@@ -129,8 +127,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_text(path: Path) -> str:
-    """The content of a file in whatever encoding it is; which one was guessed is logged."""
-    content: bytes = guard(path, "text", path.read_bytes)
+    """The content of a text file in any encoding; a guess is logged."""
+    content = load_checked(path, "text", path.read_bytes)
     encoding = next((name for mark, name in BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
     try:
         text = content.decode(encoding)
@@ -163,6 +161,12 @@ def _lines(text: str) -> list[str]:
     return [line.removesuffix("\n") for line in io.StringIO(text, newline=None)]
 
 
+def _read_lines(path: Path) -> Table:
+    """A single column, `text`."""
+    lines = _lines(_read_text(path))
+    return Table(path, {"text": lines}, range(1, len(lines) + 1))
+
+
 def _read_json_lines(path: Path) -> Table:
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
@@ -176,14 +180,16 @@ def _read_json_lines(path: Path) -> Table:
         if not isinstance(row, dict):
             kind = type(row).__name__
             raise InputError(f'{path}: line {number} is a {kind}; each line must be an object, {{"text": …}}')
-        rows.append({_paired(key): _paired(cell) for key, cell in row.items()} if "\\u" in line else row)
+        if "\\u" in line:
+            row = {repair_surrogates(key): repair_surrogates(cell) for key, cell in row.items()}
+        rows.append(row)
         numbers.append(number)
     names = dict.fromkeys(name for row in rows for name in row)
     return Table(path, {name: [row.get(name) for row in rows] for name in names}, numbers)
 
 
-def _paired(cell: Any) -> Any:
-    """JSON may hold half a surrogate pair (an emoji cut in two), which no encoder takes: it becomes U+FFFD."""
+def repair_surrogates(cell: Any) -> Any:
+    """A cell of JSON in which half a surrogate pair (an emoji cut in two), which cannot be written, is U+FFFD."""
     return cell.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(cell, str) else cell
 
 
@@ -202,8 +208,8 @@ def _read_delimited(path: Path, usual: str) -> Table:
         raise InputError(f"{path} is empty")
     (_, header), body = records[0], records[1:]
     names = [name.strip() for name in header]
-    if double := next((name for name in names if name and names.count(name) > 1), None):
-        raise InputError(f"{path}: there are several columns called {double!r}; rename all but one")
+    if repeated := next((name for name in names if name and names.count(name) > 1), None):
+        raise InputError(f"{path}: there are several columns called {repeated!r}; rename all but one")
     for line, fields in body:
         if len(fields) != len(names):
             raise InputError(
@@ -237,13 +243,13 @@ def _delimiter(text: str, usual: str) -> str:
 
 
 class _UnmatchedQuotes(Exception):
-    """A row cannot be told from the next."""
+    """The end of a row cannot be found."""
 
 
 def _records(text: str, delimiter: str, quoting: Any = csv.QUOTE_MINIMAL) -> Iterator[tuple[int, list[str]]]:
     """Each record with the line on which it begins.
 
-    A blank line is a blank field where there is a single column, and is otherwise passed over.
+    In a single column a blank line is a blank field; otherwise it is passed over.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
     line, width = 1, 0
@@ -267,3 +273,14 @@ def _fields_of_any_size() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(before)
+
+
+READERS: dict[str, Callable[[Path], Table]] = {
+    ".csv": partial(_read_delimited, usual=","),
+    ".tsv": partial(_read_delimited, usual="\t"),
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".parquet": _read_parquet,
+    ".txt": _read_lines,
+}
+"""A reader for each of the `TABLE_ENDINGS`."""

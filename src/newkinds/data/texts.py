@@ -1,13 +1,14 @@
-"""Texts of which a part is labelled, from tables (.csv, .tsv, .jsonl, .parquet) and plain files."""
+"""Partly labelled texts, from any kind of table."""
 
 from pathlib import Path
 from typing import Any
 
-from newkinds.data.labelling import LABEL_FILES, read_labels
+from newkinds.data.labelling import read_labels
 from newkinds.data.raw import RawCollection
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
+from newkinds.names import LABEL_ENDINGS
 
 
 def read_texts(
@@ -19,21 +20,21 @@ def read_texts(
     labels: str | Path | None = None,
     truth: str | Path | None = None,
 ) -> RawCollection:
-    """Read texts of which a part is labelled.
+    """Read partly labelled texts.
 
     Parameters
     ----------
     path : path
-        `.csv`, `.tsv`, `.jsonl`, `.ndjson` (an object a line) or `.parquet`; `.txt` holds one text a line.
+        A table, one of the `newkinds.names.TABLE_ENDINGS`: `.jsonl` holds an object on each line, `.txt` a text.
     text : str, optional
         The column of texts; by default the one called `text`, else the only column of text there is.
     label : str, optional
         The column of labels; by default the one called `label`, else nothing is labelled. Integers or names;
         blank, missing or -1 = unlabelled.
     id : str, optional
-        The column that says what to call each text; by default the one called `id`, else its row number from 0.
+        The column that names each text; by default the one called `id`, else the row number, from 0.
     labels : path, optional
-        File of labels that takes the place of a column; see `read_features`. It counts all rows, blank ones too.
+        File of labels that takes the place of a column; see `read_features`. All rows count, blank ones too.
     truth : str or path, optional
         True classes, for scoring only: a column, or a file of the same form as `labels`.
 
@@ -69,16 +70,16 @@ def read_texts(
             return table.values(column)
         return None if file is None else read_labels(file, len(table), ids)
 
-    own_labels = raw_labels(labels, label_column if labels is None else None)
-    own_truth = raw_labels(truth, truth_column)
+    all_labels = raw_labels(labels, label_column if labels is None else None)
+    all_truth = raw_labels(truth, truth_column)
     texts: dict[int, str] = {}
     skipped: list[tuple[str, str]] = []
-    called = [str(row) for row in range(len(table))] if ids is None else ids
+    names = [str(row) for row in range(len(table))] if ids is None else ids
     for row, cell in enumerate(table.values(text_column)):
         if isinstance(cell, str) and cell.strip():
             texts[row] = cell
         elif is_missing(cell):
-            skipped.append((called[row], "the text is blank" if isinstance(cell, str) else "there is no text"))
+            skipped.append((names[row], "the text is blank" if isinstance(cell, str) else "there is no text"))
         elif isinstance(cell, int | float) and not isinstance(cell, bool):
             texts[row] = str(cell)
         else:
@@ -89,9 +90,9 @@ def read_texts(
     return RawCollection.gathered(
         "texts",
         list(texts.values()),
-        [called[row] for row in texts],
-        None if own_labels is None else [own_labels[row] for row in texts],
-        None if own_truth is None else [own_truth[row] for row in texts],
+        [names[row] for row in texts],
+        None if all_labels is None else [all_labels[row] for row in texts],
+        None if all_truth is None else [all_truth[row] for row in texts],
         skipped,
         labels_from=path if labels is None else Path(labels),
         truth_from=path if truth is None or truth_column is not None else Path(truth),
@@ -99,9 +100,9 @@ def read_texts(
 
 
 def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
-    found = table.column(name, "text")
-    if found is not None:
-        return found
+    column = table.column(name, "text")
+    if column is not None:
+        return column
     candidates = [column for column in table.columns if column not in taken and table.is_text(column)]
     if len(candidates) != 1:
         several = f"could be any of {', '.join(candidates)}" if candidates else "is not to be found"
@@ -114,13 +115,13 @@ def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
 def _truth_column(table: Table, truth: str | Path | None) -> str | None:
     if not isinstance(truth, str):
         return None
-    found = table.find(truth)
-    if found is None and Path(truth).suffix.lower() not in LABEL_FILES:
+    column = table.find(truth)
+    if column is None and Path(truth).suffix.lower() not in LABEL_ENDINGS:
         raise InputError(
             f"truth={truth!r} is neither a column of {table.path} ({table.listed()}) nor a file of labels "
-            f"({', '.join(LABEL_FILES)})"
+            f"({', '.join(LABEL_ENDINGS)})"
         )
-    return found
+    return column
 
 
 def _ids(table: Table, column: str) -> list[str]:

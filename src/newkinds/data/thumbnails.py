@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import overload
+from typing import SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -35,10 +35,10 @@ class Thumbnails(Sequence[Picture]):
         return len(self._items)
 
     @overload
-    def __getitem__(self, at: int) -> Picture: ...
+    def __getitem__(self, at: SupportsIndex) -> Picture: ...
     @overload
     def __getitem__(self, at: slice) -> list[Picture]: ...
-    def __getitem__(self, at: int | slice) -> Picture | list[Picture]:
+    def __getitem__(self, at: SupportsIndex | slice) -> Picture | list[Picture]:
         if not isinstance(at, slice):
             return _picture(self._items[operator.index(at)])
         with ThreadPoolExecutor(THREADS) as pool:

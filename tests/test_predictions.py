@@ -1,0 +1,221 @@
+"""Predictions as tables: what a row says, blocks in every format, and results without any sample."""
+
+import csv
+import io
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from newkinds import InputError
+from newkinds.data import FeatureSet
+from newkinds.names import PREDICTION_FORMATS
+from newkinds.predictions import SCHEMA, WRITERS, format_of, predictions_table, table_writer
+
+NAMES = {0: "owl", 3: "wren, winter", 4: "new-1"}
+every_format = pytest.mark.parametrize("form", PREDICTION_FORMATS)
+
+
+@dataclass
+class Answers:
+    categories: npt.NDArray[np.int64]
+    confidence: npt.NDArray[np.float64]
+    novelty: npt.NDArray[np.float64]
+
+
+class Model:
+    """A fitted method whose answers stand in the features: category, confidence, novelty."""
+
+    known_categories_ = np.array([0, 3])
+
+    def assess(self, features: Any, categories: Any, reject: float | None) -> Answers:
+        chosen = features[:, 0].astype(np.int64) if categories is None else categories
+        if reject is not None:
+            chosen = np.where(features[:, 1] < reject, -1, chosen)
+        return Answers(chosen, features[:, 1], features[:, 2])
+
+
+def table_of(ids: Any, rows: Any, **options: Any) -> pa.Table:
+    model: Any = Model()
+    return predictions_table(model, NAMES, ids, np.array(rows, dtype=float), **options)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file of predictions, every value as text."""
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path).to_pylist()
+    elif path.suffix == ".jsonl":
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    else:
+        rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8"))))
+    return [{name: str(value) for name, value in row.items()} for row in rows]
+
+
+# What a row says
+
+
+def test_a_row_says_category_name_kind_confidence_and_novelty():
+    table = table_of(["a", "b", "c"], [[3, 0.75, 0.25], [4, 0.5, 1.0], [9, 1.0, 0.0]])
+    assert table.schema == SCHEMA
+    assert table.to_pylist() == [
+        {"id": "a", "category": 3, "name": "wren, winter", "kind": "known", "confidence": 0.75, "novelty": 0.25},
+        {"id": "b", "category": 4, "name": "new-1", "kind": "new", "confidence": 0.5, "novelty": 1.0},
+        {"id": "c", "category": 9, "name": "", "kind": "new", "confidence": 1.0, "novelty": 0.0},
+    ]
+
+
+def test_samples_of_which_the_model_is_not_sure_are_open():
+    table = table_of(["a", "b"], [[0, 0.4, 0.5], [0, 0.6, 0.5]], reject=0.5)
+    assert table["category"].to_pylist() == [-1, 0]
+    assert table["kind"].to_pylist() == ["open", "known"]
+    assert table["name"].to_pylist() == ["", "owl"]
+
+
+def test_settled_categories_are_kept():
+    table = table_of(["a", "b"], [[0, 0.4, 0.5], [0, 0.6, 0.5]], categories=np.array([4, 3]))
+    assert table["category"].to_pylist() == [4, 3]
+    assert table["kind"].to_pylist() == ["new", "known"]
+
+
+def test_an_id_or_a_name_that_is_no_text_is_refused_and_quoted():
+    with pytest.raises(InputError, match=r"the id 'b\\ud83e' holds half a surrogate pair"):
+        table_of(["a", "b\ud83e"], [[0, 1, 0], [0, 1, 0]])
+    model: Any = Model()
+    with pytest.raises(InputError, match=r"the name '\\udd89' holds half a surrogate pair"):
+        predictions_table(model, {0: "\udd89"}, ["a"], np.array([[0.0, 1, 0]]))
+
+
+# Blocks
+
+
+@every_format
+def test_blocks_follow_each_other_under_one_header_with_their_own_ids(tmp_path, form):
+    features = np.array([[0, 0.5, 0.25], [3, 0.5, 0.25], [4, 0.5, 0.25], [0, 0.5, 0.25], [3, 0.5, 0.25]])
+    collection = FeatureSet(features, np.full(5, -1), ids=("a", "b", "ü", '"d"', "e,f"))
+    path = tmp_path / f"new.{form}"
+    with table_writer(path, form) as write:
+        for rows in (slice(0, 2), slice(2, 4), slice(4, 5)):
+            write(table_of(collection.sample_ids(rows), features[rows]))
+        assert not path.exists()
+    written = read(path)
+    assert [row["id"] for row in written] == ["a", "b", "ü", '"d"', "e,f"]
+    assert [row["category"] for row in written] == ["0", "3", "4", "0", "3"]
+    assert [row["name"] for row in written] == ["owl", "wren, winter", "new-1", "owl", "wren, winter"]
+    assert [row["kind"] for row in written] == ["known", "known", "new", "known", "known"]
+    assert {(row["confidence"], row["novelty"]) for row in written} == {("0.5", "0.25")}
+    assert list(written[0]) == SCHEMA.names
+
+
+@every_format
+def test_further_columns_are_written_too(tmp_path, form):
+    with table_writer(tmp_path / f"new.{form}", form) as write:
+        for name in ("a", "b"):
+            write(table_of([name], [[0, 0.5, 0.25]]).append_column("text", pa.array([f"text of {name}"])))
+    assert [row["text"] for row in read(tmp_path / f"new.{form}")] == ["text of a", "text of b"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_block_on_standard_output_is_there_before_the_next(form, monkeypatch):
+    arrived: Any = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(arrived)))
+    with table_writer(None, form) as write:
+        assert arrived.getvalue() == b""  # no header before an error about the first sample
+        write(table_of(["a"], [[0, 0.5, 0.25]]))
+        assert b"owl" in arrived.getvalue()
+        write(table_of(["b"], [[3, 0.5, 0.25]]))
+        assert arrived.getvalue().count(b"\n") == (3 if form == "csv" else 2)
+
+
+def test_json_lines_can_be_read_by_a_person(tmp_path):
+    with table_writer(tmp_path / "new.jsonl", "jsonl") as write:
+        write(table_of(["Möwe 🦉"], [[0, 0.5, 0.25]]))
+    assert (tmp_path / "new.jsonl").read_text("utf-8").startswith('{"id": "Möwe 🦉", "category": 0,')
+
+
+# No samples at all
+
+
+def test_without_samples_a_csv_file_holds_its_header(tmp_path):
+    with table_writer(tmp_path / "new.csv", "csv"):
+        pass
+    assert (tmp_path / "new.csv").read_text() == '"id","category","name","kind","confidence","novelty"\n'
+
+
+def test_without_samples_a_file_of_json_lines_holds_nothing(tmp_path):
+    with table_writer(tmp_path / "new.jsonl", "jsonl"):
+        pass
+    assert (tmp_path / "new.jsonl").read_bytes() == b""
+
+
+def test_without_samples_a_parquet_file_holds_a_table_of_no_rows(tmp_path):
+    with table_writer(tmp_path / "new.parquet", "parquet"):
+        pass
+    table = pq.read_table(tmp_path / "new.parquet")
+    assert table.num_rows == 0
+    assert table.schema == SCHEMA
+
+
+# What goes wrong
+
+
+@every_format
+@pytest.mark.parametrize("n_blocks", [0, 1])
+def test_a_failure_leaves_no_file(tmp_path, form, n_blocks):
+    def fail() -> None:
+        with table_writer(tmp_path / f"new.{form}", form) as write:
+            for _ in range(n_blocks):
+                write(table_of(["a"], [[0, 0.5, 0.25]]))
+            raise RuntimeError("the next block cannot be read")
+
+    with pytest.raises(RuntimeError, match="the next block"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_no_file_system_takes_is_refused(tmp_path):
+    with pytest.raises(InputError, match="NUL"), table_writer(tmp_path / "a\0.csv", "csv"):
+        pytest.fail("there is no such place")
+
+
+# Formats
+
+
+def test_every_format_has_a_writer():
+    assert tuple(WRITERS) == PREDICTION_FORMATS
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted", "form"),
+    [
+        (None, None, "csv"),
+        (None, "jsonl", "jsonl"),
+        ("a.csv", None, "csv"),
+        ("a.JSONL", None, "jsonl"),
+        ("a.parquet", None, "parquet"),
+        ("a.csv", "parquet", "parquet"),
+        ("a", "csv", "csv"),
+    ],
+)
+def test_the_format_is_the_one_asked_for_or_that_of_the_ending(path, wanted, form):
+    assert format_of(None if path is None else Path(path), wanted) == form
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted", "says"),
+    [
+        ("a.xlsx", None, r"written as csv, jsonl or parquet; got 'xlsx'"),
+        ("a", None, "got 'a file without an ending'"),
+        (None, "xml", "got 'xml'"),
+        (None, "parquet", "Parquet cannot be written to standard output; name a file with --out"),
+    ],
+)
+def test_a_format_that_is_not_written_is_refused(path, wanted, says):
+    with pytest.raises(InputError, match=says):
+        format_of(None if path is None else Path(path), wanted)
