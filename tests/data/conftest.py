@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from tests.data.feature_files import X
 
 

@@ -4,6 +4,9 @@ import pickle
 
 import numpy as np
 import pytest
+
+from newkinds.data.published import read_published
+from newkinds.errors import InputError
 from tests.data.published_trees import (
     cifar10,
     cifar100,
@@ -12,9 +15,6 @@ from tests.data.published_trees import (
     pixels,
 )
 from tests.data.refusal import Trap, refused
-
-from newkinds.data.published import read_published
-from newkinds.errors import InputError
 
 # Pickles
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.data.feature_files import LABELS, WIDTH, N, X, npz, parquet, released
-from tests.data.refusal import Trap, refused
 
 from newkinds import InputError, read_features
 from newkinds.data import read_array
+from tests.data.feature_files import LABELS, WIDTH, N, X, npz, parquet, released
+from tests.data.refusal import Trap, refused
 
 # Files that are bad
 

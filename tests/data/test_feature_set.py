@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.data.refusal import refused
 
 from newkinds import FeatureSet, InputError, read_features
 from newkinds.data import digits, feature_set
 from newkinds.data.feature_set import CHECKED_ROWS
 from newkinds.data.long_tail import long_tailed
+from tests.data.refusal import refused
 
 X = np.eye(4, 3, dtype=np.float32) + 1
 LABELS = np.array([7, -1, 2, 7])

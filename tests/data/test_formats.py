@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from tests.data.refusal import refused
 
 from newkinds.data import reading, tables, writing
 from newkinds.data.labelling import read_labels
 from newkinds.data.sources import kind_of
 from newkinds.names import FEATURE_ENDINGS, LABEL_ENDINGS, TABLE_ENDINGS, listed
+from tests.data.refusal import refused
 
 
 def test_every_ending_has_a_reader_and_a_writer_and_no_other_has():

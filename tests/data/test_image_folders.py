@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from tests.data.refusal import refused
 
 from newkinds.data.images import SUFFIXES, open_image, read_images, thumbnail
 from newkinds.data.pictures import png
 from newkinds.names import TABLE_ENDINGS, listed
+from tests.data.refusal import refused
 
 # Folders
 

@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.data.refusal import refused
 
 from newkinds import InputError
 from newkinds.data.images import MOST_PIXELS, open_image, thumbnail
 from newkinds.data.pictures import png
+from tests.data.refusal import refused
 
 pytest.importorskip("PIL")
 from PIL import ExifTags, Image, ImageOps, PngImagePlugin

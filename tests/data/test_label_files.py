@@ -8,11 +8,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.data.feature_files import LABELS, TRUTH, N, npz, parquet
-from tests.data.refusal import refused
 
 from newkinds import InputError, read_features
 from newkinds.names import LABEL_ENDINGS, listed
+from tests.data.feature_files import LABELS, TRUTH, N, npz, parquet
+from tests.data.refusal import refused
 
 # Files of labels
 

@@ -2,6 +2,8 @@
 
 import pytest
 from scipy.io import savemat
+
+from newkinds.data.published import read_published
 from tests.data.published_trees import (
     aircraft,
     cars,
@@ -10,8 +12,6 @@ from tests.data.published_trees import (
     touch,
 )
 from tests.data.refusal import refused
-
-from newkinds.data.published import read_published
 
 # Other lists that are bad
 

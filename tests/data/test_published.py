@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from newkinds.data.published import PUBLISHED, class_split, gcd_split, official_name, read_published
 from tests.data.published_trees import (
     FACTS,
     aircraft,
@@ -25,8 +27,6 @@ from tests.data.published_trees import (
     shuffled,
 )
 from tests.data.refusal import refused
-
-from newkinds.data.published import PUBLISHED, class_split, gcd_split, official_name, read_published
 
 SIZES = {  # classes known, classes, labelled, unlabelled
     "cifar10": (5, 10, 12500, 37500),

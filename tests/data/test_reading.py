@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.data.feature_files import LABELS, NAMES, TRUTH, WIDTH, N, X, npz, parquet, released
-from tests.data.refusal import refused
 
 from newkinds import read_features
+from tests.data.feature_files import LABELS, NAMES, TRUTH, WIDTH, N, X, npz, parquet, released
+from tests.data.refusal import refused
 
 # Every format
 

@@ -7,12 +7,12 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.data.refusal import refused
-from tests.data.text_tables import saved, written
 
 from newkinds import InputError
 from newkinds.data.texts import read_texts
 from newkinds.names import TABLE_ENDINGS, listed
+from tests.data.refusal import refused
+from tests.data.text_tables import saved, written
 
 # What spreadsheets and databases write
 

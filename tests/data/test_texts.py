@@ -7,10 +7,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.data.refusal import refused
-from tests.data.text_tables import saved, written
 
 from newkinds.data.texts import read_texts
+from tests.data.refusal import refused
+from tests.data.text_tables import saved, written
 
 TEXTS = ["card lost", "where is my refund?", "card eaten, again"]
 LABELS = ["card", None, "card"]
