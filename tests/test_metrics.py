@@ -106,4 +106,4 @@ def test_bad_input_is_named(truth: list[float], predicted: list[int], message: s
 
 def test_unknown_protocol_is_refused() -> None:
     with pytest.raises(InputError, match="protocol must be one of v2, v1, orca; got 'v3'"):
-        accuracy([0], [0], known=[0], protocol="v3")
+        accuracy([0], [0], known=[0], protocol="v3")  # type: ignore[arg-type]  # wrong on purpose
