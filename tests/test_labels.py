@@ -172,6 +172,24 @@ def test_integers_written_as_text_or_as_floats_are_integers():
     assert vocabulary is None
 
 
+def test_integers_that_a_table_wrote_as_floats_are_integers():
+    labels, vocabulary = encode_labels(["4.0", "0.0", "-1.0", "2"])
+    assert labels.tolist() == [4, 0, -1, 2]
+    assert vocabulary is None
+
+
+def test_true_and_false_are_names_and_no_integers():
+    labels, vocabulary = encode_labels([True, False, None, np.True_])
+    assert labels.tolist() == [1, 0, -1, 1]
+    assert vocabulary == ("False", "True")
+
+
+def test_a_fraction_is_a_name_where_the_categories_have_names():
+    labels, vocabulary = encode_labels([0.5, "owl"], names=("owl",))
+    assert labels.tolist() == [1, 0]
+    assert vocabulary == ("owl", "0.5")
+
+
 def test_names_are_numbered_in_alphabetical_order_from_zero():
     labels, vocabulary = encode_labels(["wren", "robin", "wren", "owl"])
     assert vocabulary == ("owl", "robin", "wren")

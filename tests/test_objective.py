@@ -173,6 +173,51 @@ def test_blocks_of_samples_add_up() -> None:
     torch.testing.assert_close(torch.cat([part for _, part in parts], dim=-1)[0].T, gradient)
 
 
+def test_runs_with_different_objectives_are_judged_at_once_as_each_alone() -> None:
+    logits, labels = random_case(7)
+    objectives = [PARTITION.at(0.2), RIM, SELECTION, Objective(denominator="all", cross_entropy=0.5)]
+    n_labelled = int((labels >= 0).sum())
+    log_p = torch.log_softmax(logits, dim=1).T.repeat(len(objectives), 1, 1)
+    weights = RunWeights.stack(
+        [objective.weights(n_labelled, len(labels) - n_labelled) for objective in objectives], like=log_p
+    )
+    alone = [closed_form(logits, labels, objective) for objective in objectives]
+
+    def check(runs: slice) -> None:
+        chosen = weights.select(runs)
+        log_pi = log_marginal(marginal(log_p[runs].exp(), labels[None], chosen))
+        values, gradients = value_and_gradient(log_p[runs], log_pi, labels[None], chosen)
+        torch.testing.assert_close(values, torch.stack([value for value, _ in alone[runs]]))
+        torch.testing.assert_close(gradients.mT, torch.stack([gradient for _, gradient in alone[runs]]))
+
+    check(slice(None))
+    check(slice(1, 4))
+    check(slice(3, 4))
+
+
+def test_the_gradient_goes_where_it_is_asked_to() -> None:
+    logits, labels = random_case(8)
+    log_p = torch.log_softmax(logits, dim=1).T[None]
+    weights = RunWeights.stack([PARTITION.weights(5, 9)], like=log_p)
+    log_pi = log_marginal(marginal(log_p.exp(), labels[None], weights))
+    expected = value_and_gradient(log_p, log_pi, labels[None], weights)
+    place, scratch = torch.empty_like(log_p), torch.empty_like(log_p)
+    value, gradient = value_and_gradient(log_p, log_pi, labels[None], weights, out=place, scratch=scratch)
+    assert gradient.data_ptr() == place.data_ptr()
+    torch.testing.assert_close((value, place), expected)
+    torch.testing.assert_close(scratch, log_p.exp())
+    own_place = log_p.clone()
+    torch.testing.assert_close(
+        value_and_gradient(own_place, log_pi, labels[None], weights, out=own_place, scratch=scratch), expected
+    )
+
+
+def test_only_an_abandoned_category_has_its_logarithm_cut_off() -> None:
+    pi = torch.tensor([1.0, 1e-6, 1e-20, 0.0])
+    torch.testing.assert_close(log_marginal(pi)[:3], pi[:3].log())
+    assert torch.isfinite(log_marginal(pi)[3])
+
+
 def test_an_abandoned_category_gives_finite_numbers() -> None:
     logits = torch.tensor([[50.0, 0.0, -1e4], [40.0, 0.0, -1e4]])
     value, gradient = closed_form(logits, torch.tensor([-1, -1]), PARTITION.at(0.5))

@@ -1,6 +1,7 @@
 """The figures: both files are there, the same each time, with everything named; and nothing global is touched."""
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -126,6 +127,18 @@ def test_the_figure_of_lambda_names_what_was_chosen_and_what_is_best(tmp_path):
     width, height = png_size(png)
     assert width >= 540
     assert height == 810
+
+
+def test_known_and_novel_classes_have_the_colours_of_the_legend(tmp_path):
+    """The largest class of four is known: its colour reaches higher."""
+    _, svg = lambda_figure([PANEL], tmp_path / "lam")
+    paths = re.findall(r'<path d="([^"]*)"[^>]*style="fill: (#6699cc|#eecc66)', svg.read_text("utf-8"), re.DOTALL)
+    tops = {}
+    for outline, colour in paths:
+        heights = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", outline)]
+        if len(heights) > 8:  # the classes' sizes, not a patch of the legend
+            tops[colour] = min(heights)
+    assert tops["#6699cc"] < tops["#eecc66"]  # counted from above
 
 
 def test_without_seeds_there_is_no_word_of_them(tmp_path):

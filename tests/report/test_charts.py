@@ -30,6 +30,16 @@ def test_flat_single_and_long_curves_are_drawn(points: list[tuple[float, float]]
     assert len(root.findall("circle")) == (len(points) if len(points) <= 60 else 0)
 
 
+def test_a_small_change_in_percent_looks_small() -> None:
+    def height(percent: bool) -> float:
+        chart = line_chart([(0, 0.500), (1, 0.501)], x_label="x", y_label="y", percent=percent)
+        first, second = (float(circle.attrib["cy"]) for circle in ET.fromstring(chart).findall("circle"))
+        return first - second
+
+    assert 0 < height(percent=True) < 0.05 * HEIGHT
+    assert height(percent=False) > 0.5 * HEIGHT
+
+
 @pytest.mark.parametrize(
     ("low", "high"), [(0, 1), (0.05, 1.0), (-2.3, -1.1), (5, 1000), (86.2, 86.7), (1e-4, 2e-4)]
 )
