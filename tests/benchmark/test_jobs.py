@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from newkinds import PIM, FeatureSet, InputError, KMeans, SemiSupervisedKMeans
+from newkinds.benchmark import jobs
 from newkinds.benchmark.jobs import (
     BY_KEY,
     METHODS,
@@ -22,6 +24,7 @@ from newkinds.benchmark.jobs import (
 from newkinds.benchmark.runner import run_jobs
 from newkinds.benchmark.subjects import Subject
 from newkinds.methods import METHODS as ESTIMATORS
+from newkinds.methods import CategoryCount
 from newkinds.methods.infomax import partitions
 from newkinds.objective import PARTITION
 
@@ -84,6 +87,22 @@ def test_a_fit_is_that_of_the_estimator(subject: Subject, tmp_path: Path) -> Non
         assert result["score"] == subject.score(model.labels_)
         assert result["lam"] == model.lam_
         assert [tuple(point) for point in result["lam_curve"]] == list(model.lam_curve_.items())
+
+
+def test_a_count_is_that_of_the_rule_with_its_interval(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def estimate(features: Any, labels: Any, rule: str, **options: Any) -> CategoryCount:
+        assert features is subject.collection.features
+        assert labels is subject.labels
+        asked.append((rule, options))
+        return CategoryCount(7, {}, (3, 20), rule, interval=(5, 9))
+
+    monkeypatch.setattr(jobs, "estimate_n_categories", estimate)
+    results = Count(subject, "rehearsal").compute([0, 4], [[], []], "cpu")
+    assert [(result["k"], result["interval"]) for result in results] == [(7, (5, 9))] * 2
+    assert asked == [("rehearsal", {"n_init": 3, "device": "cpu", "random_state": seed}) for seed in (0, 4)]
+    assert Count(subject, "rehearsal").settings([]) == {"count": "rehearsal", "n_init": 3}
 
 
 def test_a_fit_without_the_true_number_takes_the_estimated_one(subject: Subject, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from newkinds import FeatureSet, InputError, write_features
-from newkinds.benchmark import NAMES, run_benchmark
+from newkinds.benchmark import NAMES, reports, run_benchmark
+from newkinds.benchmark.figures import LambdaPanel
 from newkinds.benchmark.jobs import SHOWN_LAMS, Fit
 from newkinds.benchmark.published import LOSS_TERMS
 from newkinds.benchmark.reports import REPORTS, START_LABELS
@@ -99,6 +100,16 @@ def test_tables_show_mean_and_deviation_over_seeds_in_the_order_of_the_methods(e
         cell = cells["RIM", "small", part]
         assert float(cell["mean"]) == pytest.approx(scores[:, i].mean())
         assert float(cell["std"]) == pytest.approx(scores[:, i].std(ddof=1))
+
+
+@pytest.mark.parametrize(("table", "column", "choose"), [("main", "All", max), ("estimate-k", "error %", min)])
+def test_the_best_of_a_column_is_bold(
+    table: str, column: str, choose: Callable[..., float], everything: Path
+) -> None:
+    cells = read_cells(everything / f"{table}.csv")
+    means = [float(cell["mean"]) for key, cell in cells.items() if key[1:] == ("small", column) and cell["mean"]]
+    text = (everything / f"{table}.md").read_text("utf-8")
+    assert [f"**{mean:.1f}**±" in text for mean in means] == [mean == choose(means) for mean in means]
 
 
 def test_one_seed_has_no_deviation_and_one_set_no_mean(made_up_results: None, source: Path, tmp_path: Path) -> None:
@@ -200,6 +211,30 @@ def test_lambda_says_what_was_chosen_and_what_is_best(everything: Path) -> None:
             assert float(cells[name, column]["mean"]) == pytest.approx(value), column
     assert float(cells["small", "largest / smallest class"]["mean"]) == 1
     assert float(cells["small, long-tailed 50", "largest / smallest class"]["mean"]) > 20
+
+
+def test_the_figure_of_lambda_draws_the_papers_candidates(
+    made_up_results: None, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    panels: list[LambdaPanel] = []
+    monkeypatch.setattr(reports, "lambda_figure", lambda drawn, path: panels.extend(drawn))
+    run_benchmark("lambda", [source], tmp_path, n_seeds=3, imbalance=0)
+    (panel,) = panels
+    fits, curves = (results(tmp_path, f"small: {job}", "lambda") for job in ("pim-paper", "accuracy over lambda"))
+    labelled = 100 * np.array([[score for _, score in fit["lam_curve"]] for fit in fits])
+    accuracies = np.array([[score[0] for score in curve["scores"]] for curve in curves])[:, 3:]
+    assert panel.title == "small"
+    assert list(panel.lams) == list(SHOWN_LAMS[3:])
+    np.testing.assert_allclose(panel.labelled_accuracy, labelled.mean(axis=0))
+    np.testing.assert_allclose(panel.all_accuracy, accuracies.mean(axis=0))
+    assert panel.labelled_std is not None
+    assert panel.all_std is not None
+    np.testing.assert_allclose(panel.labelled_std, labelled.std(axis=0, ddof=1))
+    np.testing.assert_allclose(panel.all_std, accuracies.std(axis=0, ddof=1))
+    assert panel.lam_chosen == panel.lams[int(labelled.mean(axis=0).argmax())]
+    assert panel.lam_best == panel.lams[int(accuracies.mean(axis=0).argmax())]
+    assert list(panel.frequencies) == [60] * 6
+    assert list(panel.is_known) == [True] * 3 + [False] * 3
 
 
 def test_without_imbalance_there_are_no_long_tailed_versions(

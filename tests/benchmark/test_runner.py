@@ -266,6 +266,17 @@ def test_an_unforeseen_error_ends_everything_and_says_what_was_computed(
 # Workers
 
 
+def test_what_was_finished_beside_an_error_is_kept(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers are done at the same moment, the first of them with an error."""
+    in_this_process = runner._computers
+    monkeypatch.setattr(runner, "_computers", lambda jobs, workers: in_this_process(jobs, 1))
+    with pytest.raises(OSError, match="too bad"):
+        run_jobs([Failing(subject), kmeans(subject)], [0], tmp_path, "cpu", workers=2)
+    assert len(list((tmp_path / "cells").iterdir())) == 1
+
+
 def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
