@@ -160,47 +160,65 @@ def test_cells_with_something_in_them_are_not_missing(value):
 
 
 def test_integers_keep_their_value_and_need_no_names():
-    labels, found = encode_labels([4, 0, -1, np.int32(9)])
+    labels, vocabulary = encode_labels([4, 0, -1, np.int32(9)])
     assert labels.dtype == np.int64
     assert labels.tolist() == [4, 0, -1, 9]
-    assert found is None
+    assert vocabulary is None
 
 
 def test_integers_written_as_text_or_as_floats_are_integers():
-    labels, found = encode_labels(["4", " 0 ", "-1", 2.0, np.float32(7)])
+    labels, vocabulary = encode_labels(["4", " 0 ", "-1", 2.0, np.float32(7)])
     assert labels.tolist() == [4, 0, -1, 2, 7]
-    assert found is None
+    assert vocabulary is None
+
+
+def test_integers_that_a_table_wrote_as_floats_are_integers():
+    labels, vocabulary = encode_labels(["4.0", "0.0", "-1.0", "2"])
+    assert labels.tolist() == [4, 0, -1, 2]
+    assert vocabulary is None
+
+
+def test_true_and_false_are_names_and_no_integers():
+    labels, vocabulary = encode_labels([True, False, None, np.True_])
+    assert labels.tolist() == [1, 0, -1, 1]
+    assert vocabulary == ("False", "True")
+
+
+def test_a_fraction_is_a_name_where_the_categories_have_names():
+    labels, vocabulary = encode_labels([0.5, "owl"], names=("owl",))
+    assert labels.tolist() == [1, 0]
+    assert vocabulary == ("owl", "0.5")
 
 
 def test_names_are_numbered_in_alphabetical_order_from_zero():
-    labels, found = encode_labels(["wren", "robin", "wren", "owl"])
-    assert found == ("owl", "robin", "wren")
+    labels, vocabulary = encode_labels(["wren", "robin", "wren", "owl"])
+    assert vocabulary == ("owl", "robin", "wren")
     assert labels.tolist() == [2, 1, 2, 0]
 
 
 def test_blanks_around_a_name_do_not_count():
-    labels, found = encode_labels([" owl", "owl ", "wren"])
-    assert found == ("owl", "wren")
+    labels, vocabulary = encode_labels([" owl", "owl ", "wren"])
+    assert vocabulary == ("owl", "wren")
     assert labels.tolist() == [0, 0, 1]
 
 
 def test_numbers_among_names_are_names_and_a_float_is_the_same_as_its_integer():
-    labels, found = encode_labels(["owl", 3, 3.0])
-    assert found == ("3", "owl")
+    labels, vocabulary = encode_labels(["owl", 3, 3.0])
+    assert vocabulary == ("3", "owl")
     assert labels.tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("unlabelled", [None, float("nan"), pd.NA, "", "  ", -1, "-1", -1.0, np.int64(-1)])
 def test_every_way_to_say_unlabelled_works_among_names(unlabelled):
-    labels, found = encode_labels(["owl", unlabelled, "wren"])
-    assert found == ("owl", "wren")
+    labels, vocabulary = encode_labels(["owl", unlabelled, "wren"])
+    assert vocabulary == ("owl", "wren")
     assert labels.tolist() == [0, -1, 1]
 
 
 @pytest.mark.parametrize("unlabelled", [None, -1, "-1"])
 def test_every_way_to_say_unlabelled_works_where_names_have_ids_already(unlabelled):
-    labels, found = encode_labels(["owl", unlabelled, "ant"], names=("owl",))
-    assert found == ("owl", "ant")
+    labels, vocabulary = encode_labels(["owl", unlabelled, "ant"], names=("owl",))
+    assert vocabulary == ("owl", "ant")
     assert labels.tolist() == [0, -1, 1]
 
 
@@ -215,23 +233,23 @@ def test_every_way_to_say_unlabelled_works_where_names_have_ids_already(unlabell
     ids=["Int64", "float", "object", "string"],
 )
 def test_pandas_columns_of_integers_with_gaps(column):
-    labels, found = encode_labels(column)
+    labels, vocabulary = encode_labels(column)
     assert labels.tolist() == [2, -1, 0]
-    assert found is None
+    assert vocabulary is None
 
 
 @pytest.mark.parametrize("dtype", ["string", "category", "object"])
 def test_pandas_columns_of_names_with_gaps(dtype):
-    labels, found = encode_labels(pd.Series(["owl", None, "ant"], dtype=dtype))
+    labels, vocabulary = encode_labels(pd.Series(["owl", None, "ant"], dtype=dtype))
     assert labels.tolist() == [1, -1, 0]
-    assert found == ("ant", "owl")
+    assert vocabulary == ("ant", "owl")
 
 
 def test_an_empty_column_and_a_column_of_gaps_have_no_names():
     assert encode_labels([])[0].tolist() == []
-    labels, found = encode_labels([None, "", float("nan")])
+    labels, vocabulary = encode_labels([None, "", float("nan")])
     assert labels.tolist() == [-1, -1, -1]
-    assert found is None
+    assert vocabulary is None
 
 
 @pytest.mark.parametrize("value", [0.5, np.float32(1.25), float("inf"), np.float64("-inf")])
@@ -258,9 +276,9 @@ def test_an_integer_below_minus_one_is_no_label(value):
 
 @pytest.mark.parametrize("value", [2**53 + 1, str(2**53 + 1), LARGEST, str(LARGEST)])
 def test_large_ids_are_kept_to_the_last_digit(value):
-    labels, found = encode_labels([value, 0])
+    labels, vocabulary = encode_labels([value, 0])
     assert labels.tolist() == [int(value), 0]
-    assert found is None
+    assert vocabulary is None
 
 
 @pytest.mark.parametrize("value", [LARGEST + 1, "9" * 30, 1e30, np.uint64(2**64 - 1)])
@@ -276,9 +294,9 @@ def test_a_table_where_a_column_should_be_is_refused_and_not_read_as_unlabelled(
 
 @given(st.lists(st.one_of(ids, st.just(-1), blanks)))
 def test_integers_and_blanks_come_back_as_they_are(values):
-    labels, found = encode_labels(values)
+    labels, vocabulary = encode_labels(values)
     assert labels.tolist() == [v if isinstance(v, int) else -1 for v in values]
-    assert found is None
+    assert vocabulary is None
 
 
 @given(st.lists(ids))
@@ -288,14 +306,16 @@ def test_integers_as_text_mean_the_same_as_integers(values):
 
 @given(st.lists(st.one_of(names, blanks)).filter(lambda values: any(not is_missing(v) for v in values)))
 def test_names_lead_back_to_the_texts(values):
-    labels, found = encode_labels(values)
-    assert found == tuple(sorted(set(found)))
-    back = [None if i < 0 else found[i] for i in labels]
+    labels, vocabulary = encode_labels(values)
+    assert vocabulary is not None
+    assert vocabulary == tuple(sorted(set(vocabulary)))
+    back = [None if i < 0 else vocabulary[i] for i in labels]
     assert back == [None if is_missing(v) else v.strip() for v in values]
 
 
 @given(st.lists(names), st.lists(names.map(str.strip), unique=True, min_size=1))
 def test_names_that_have_an_id_keep_it(values, earlier):
-    labels, found = encode_labels(values, names=earlier)
-    assert found[: len(earlier)] == tuple(earlier)
-    assert [found[i] for i in labels] == [v.strip() for v in values]
+    labels, vocabulary = encode_labels(values, names=earlier)
+    assert vocabulary is not None
+    assert vocabulary[: len(earlier)] == tuple(earlier)
+    assert [vocabulary[i] for i in labels] == [v.strip() for v in values]

@@ -77,6 +77,18 @@ def test_orca_takes_old_at_their_word() -> None:
     assert result.new == pytest.approx(3 / 5)
 
 
+def test_orca_wants_the_ids_of_the_old_classes_and_v1_does_not() -> None:
+    swapped = [1, 1, 0, 0, 7]
+    assert accuracy([0, 0, 1, 1, 2], swapped, known=[0, 1], protocol="orca").old == 0
+    assert accuracy([0, 0, 1, 1, 2], swapped, known=[0, 1], protocol="v1").old == 1
+    assert accuracy([0, 0, 1, 1, 2], swapped, known=[0, 1], protocol="orca").all == 1
+
+
+def test_a_category_that_no_sample_speaks_for_stays_unmatched() -> None:
+    """Category 6 is all class 0, which category 5 has: it is not matched to class 1, where it has no sample."""
+    assert match_categories([0, 0, 0, 0, 1], [5, 5, 5, 6, 5]) == {5: 0}
+
+
 def test_a_group_without_samples_is_nan() -> None:
     result = accuracy([0, 0], [1, 1], known=[0])
     assert result.all == result.old == 1.0
@@ -106,4 +118,4 @@ def test_bad_input_is_named(truth: list[float], predicted: list[int], message: s
 
 def test_unknown_protocol_is_refused() -> None:
     with pytest.raises(InputError, match="protocol must be one of v2, v1, orca; got 'v3'"):
-        accuracy([0], [0], known=[0], protocol="v3")
+        accuracy([0], [0], known=[0], protocol="v3")  # type: ignore[arg-type]  # wrong on purpose

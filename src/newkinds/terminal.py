@@ -16,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from newkinds.runtime import listening
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 BAR_WIDTH = 24
 SHOWN_CATEGORIES = 20
-"""Known and new categories listed, each, before the rest is summed up."""
+"""So many known and so many new categories are listed; the rest is summed up."""
 
 
 @contextmanager
 def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
-    """Show the progress of whatever runs inside the block, one bar a stage, on a terminal only."""
+    """Show the progress of the work inside the block, a bar for each stage, on a terminal only."""
     if quiet or not console.is_terminal:
         yield
         return
@@ -56,12 +57,13 @@ def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
 
 
 def show_run(console: Console, record: dict[str, Any], *, everything: bool = False) -> None:
-    """A run's summary: what was chosen and how, the categories (all, or the first few), what to be wary of."""
+    """A run's summary: what was chosen and how, the categories (all, or the first few), and the warnings."""
     source, chosen, categories = record["source"], record["chosen"], record["categories"]
     new = [category for category in categories if category["kind"] == "new"]
     console.print(
         f"[bold]{escape(source['name'])}[/bold]: {source['samples']:,} samples, {source['labelled']:,} labelled; "
-        f"{len(categories) - len(new)} known categories, [yellow]{len(new)} new[/yellow]"
+        f"{len(categories) - len(new)} known categories, [yellow]{len(new)} new[/yellow]",
+        emoji=False,
     )
     lam = "" if chosen["lam"] is None else f"λ {chosen['lam']:.3g}, "
     console.print(
@@ -85,21 +87,21 @@ def show_run(console: Console, record: dict[str, Any], *, everything: bool = Fal
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
     console.print(_category_table(categories, len(categories) if everything else SHOWN_CATEGORIES))
     for warning in record["warnings"]:
-        console.print(f"[yellow]Warning:[/yellow] {escape(warning)}")
+        console.print(Text.assemble(("Warning:", "yellow"), " ", warning))
 
 
-def show_estimate(console: Console, found: "CategoryCount", n_known: int) -> None:
+def show_estimate(console: Console, count: "CategoryCount", n_known: int) -> None:
     """An estimated number of categories and the curve behind it."""
     console.print(
-        f"[bold]{found.n_categories}[/bold] categories, {n_known} known and "
-        f"[yellow]{found.n_categories - n_known} new[/yellow] ({found.method}, searched {found.bounds[0]} to "
-        f"{found.bounds[1]})"
+        f"[bold]{count.n_categories}[/bold] categories, {n_known} known and "
+        f"[yellow]{count.n_categories - n_known} new[/yellow] ({count.method}, searched {count.bounds[0]} to "
+        f"{count.bounds[1]})"
     )
-    if found.interval is not None:
-        console.print(f"from {found.interval[0]} to {found.interval[1]} with a probability of 90 %")
-    if found.curve:
-        _show_curve(console, "categories", list(found.curve.items()), found.n_categories)
-    if found.at_bound:
+    if count.interval is not None:
+        console.print(f"from {count.interval[0]} to {count.interval[1]} with a probability of 90 %")
+    if count.curve:
+        _show_curve(console, "categories", list(count.curve.items()), count.n_categories)
+    if count.at_bound:
         console.print("[yellow]Warning:[/yellow] the estimate is at the bound of its search; give wider --bounds")
 
 
@@ -114,12 +116,12 @@ def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
     floor = low - 0.25 * (high - low)
     for value, score in curve:
         share = 1.0 if high == low else (score - floor) / (high - floor)
-        here = abs(value - chosen) < 1e-9
+        is_chosen = abs(value - chosen) < 1e-9
         bar = "█" * max(1, round(BAR_WIDTH * share))
         table.add_row(
             f"{value:.3g}" if isinstance(value, float) else str(value),
             f"{score:.3f}",
-            f"[yellow]{bar} chosen[/yellow]" if here else f"[dim]{bar}[/dim]",
+            f"[yellow]{bar} chosen[/yellow]" if is_chosen else f"[dim]{bar}[/dim]",
         )
     console.print(table)
 
@@ -127,7 +129,7 @@ def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
 def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[float, float]) -> None:
     """Scores in rehearsals: a row for each temperature, a column for each lam."""
     lams = sorted({lam for _, lam, *_ in rows})
-    found = {(temperature, lam): estimate for temperature, lam, estimate, _ in rows}
+    scores = {(temperature, lam): score for temperature, lam, score, _ in rows}
     table = Table(box=None, padding=(0, 1), show_edge=False)
     table.add_column("found again in rehearsals, %: T \\ λ", justify="right", style="dim")
     for lam in lams:
@@ -135,9 +137,9 @@ def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[flo
     for temperature in sorted({temperature for temperature, *_ in rows}):
         cells = []
         for lam in lams:
-            here = (temperature, lam)
-            shown = f"{100 * found[here]:.1f}" if here in found else ""
-            cells.append(f"[bold yellow]{shown}[/bold yellow]" if here == chosen else shown)
+            setting = (temperature, lam)
+            shown = f"{100 * scores[setting]:.1f}" if setting in scores else ""
+            cells.append(f"[bold yellow]{shown}[/bold yellow]" if setting == chosen else shown)
         table.add_row(f"{temperature:g}", *cells)
     console.print(table)
 
@@ -150,13 +152,13 @@ def _category_table(categories: list[dict[str, Any]], shown: int) -> Table:
     table.add_column("labelled", justify="right", style="dim")
     table.add_column("", no_wrap=True, min_width=BAR_WIDTH)
     largest = max((category["size"] for category in categories), default=1) or 1
-    for kind, colour, mark in (("known", "blue", ""), ("new", "yellow", " [yellow]new[/yellow]")):
+    for kind, colour, mark in (("known", "blue", ""), ("new", "yellow", " new")):
         members = [category for category in categories if category["kind"] == kind]
         for category in members[:shown]:
             bar = "█" * round(BAR_WIDTH * category["size"] / largest)
             table.add_row(
                 str(category["id"]),
-                escape(category["name"]) + mark,
+                Text.assemble(category["name"], (mark, colour)),
                 f"{category['size']:,}",
                 f"{category['labelled']:,}",
                 f"[{colour}]{bar}[/{colour}]",

@@ -1,118 +1,69 @@
-"""Jobs, what is kept of them, and the reports made of them, on a small feature set."""
+"""Jobs run once, results are kept and used again, failures are named, workers help."""
 
-import csv
-import json
+import ast
 import multiprocessing
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from newkinds import PIM, FeatureSet, InputError, KMeans, write_features
-from newkinds.benchmark import NAMES, jobs, run_benchmark, runner
-from newkinds.benchmark.jobs import BY_KEY, SHOWN_LAMS, Ablation, Fit, Job, Lambdas, Result, Starts, methods_named
-from newkinds.benchmark.published import DATASETS
-from newkinds.benchmark.reports import REPORTS
-from newkinds.benchmark.runner import run_jobs
-from newkinds.benchmark.subjects import Subject, read_subjects
-from newkinds.objective import PARTITION
+import newkinds
+from newkinds import FeatureSet, InputError, KMeans
+from newkinds.benchmark import runner
+from newkinds.benchmark.jobs import BY_KEY, Count, Fit, Job, Method, Result, methods_named
+from newkinds.benchmark.runner import CODE, code_fingerprint, run_jobs
+from newkinds.benchmark.subjects import Subject
 
-METHODS = ["kmeans", "sskm", "rim", "pim-paper"]
-
-
-def feature_set(n_classes: int = 6, n: int = 60, width: int = 10, seed: int = 0) -> FeatureSet:
-    """Overlapping clusters; half of the classes is known, half of their samples labelled."""
-    generator = np.random.default_rng(seed)
-    truth = np.repeat(np.arange(n_classes), n)
-    features = generator.normal(size=(n_classes, width))[truth] + 0.9 * generator.normal(size=(len(truth), width))
-    labels = np.where((truth < n_classes // 2) & (np.arange(len(truth)) % 2 == 0), truth, -1)
-    return FeatureSet(features.astype(np.float32), labels, truth)
+PACKAGE = Path(newkinds.__file__).parent
 
 
 @dataclass(frozen=True)
-class Jammed(Job):
-    """A job that nobody foresaw to fail."""
+class Failing(Job):
+    """A job that raises an error that nobody foresaw, or another."""
+
+    error: Exception = field(default_factory=lambda: OSError("too bad"))
 
     @property
     def label(self) -> str:
-        return f"{self.subject.name}: jammed"
+        return f"{self.subject.name}: failing"
 
-    def settings(self, given: Sequence[Result]) -> dict[str, str]:
+    def settings(self, needed: Sequence[Result]) -> dict[str, str]:
         return {}
 
-    def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
-        raise OSError("too bad")
+    def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        raise self.error
 
 
 @dataclass(frozen=True)
-class Needing(Jammed):
+class Needing(Failing):
     """A job that needs another."""
 
-    other: Job
+    other: Job | None = None
 
     @property
     def needs(self) -> tuple[Job, ...]:
-        return (self.other,)
+        return () if self.other is None else (self.other,)
 
 
-@pytest.fixture(scope="module")
-def subject() -> Subject:
-    return Subject("small", feature_set())
+@dataclass(frozen=True)
+class Sleeping(Failing):
+    """A job that takes longer than any test may."""
+
+    def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        time.sleep(600)
+        return [{} for _ in seeds]
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "sets" / "small.npz"
-    path.parent.mkdir()
-    write_features(feature_set(), path)
-    return path
+def kmeans(subject: Subject) -> Fit:
+    return Fit(subject, BY_KEY["kmeans"])
 
 
-def test_a_fit_is_that_of_the_estimator(subject: Subject, tmp_path: Path) -> None:
-    job = Fit(subject, BY_KEY["pim-paper"])
-    found = run_jobs([job], [0, 3], tmp_path, "cpu").of(job)
-    for seed, result in zip([0, 3], found, strict=True):
-        model = PIM(6, lam="labelled", temperature=25.0, consensus=1, random_state=seed)
-        model.fit(subject.collection.features, subject.labels)
-        assert result["score"] == subject.score(model.labels_)
-        assert result["lam"] == model.lam_
-        assert [tuple(each) for each in result["lam_curve"]] == list(model.lam_curve_.items())
-
-
-def test_tables_of_terms_starts_and_lambda_contain_pims_own_row(subject: Subject, tmp_path: Path) -> None:
-    pim, ablation, starts, lambdas = (
-        Fit(subject, BY_KEY["pim-paper"]),
-        Ablation(subject),
-        Starts(subject),
-        Lambdas(subject),
-    )
-    seeds = [0, 1, 2]
-    results = run_jobs([ablation, starts, lambdas], seeds, tmp_path, "cpu")
-    for i in range(len(seeds)):
-        own = results.of(pim)[i]
-        assert results.of(ablation)[i]["scores"][-1] == pytest.approx(own["score"])
-        assert results.of(starts)[i]["scores"][-1] == pytest.approx(own["score"])
-        assert results.of(lambdas)[i]["scores"][SHOWN_LAMS.index(own["lam"])] == pytest.approx(own["score"])
-
-
-def test_partitions_are_those_of_single_fits(subject: Subject) -> None:
-    features, labels = subject.collection.features, subject.labels
-    found = jobs.partitions(
-        features,
-        labels,
-        [(0, "sskm", PARTITION.at(0.1)), (4, "sskm++", PARTITION.at(0.1)), (4, "ssrandom", PARTITION.at(0.5))],
-        6,
-    )
-    for columns, (seed, init, lam) in zip(
-        found, [(0, "sskm", 0.1), (4, "sskm++", 0.1), (4, "ssrandom", 0.5)], strict=True
-    ):
-        model = PIM(6, lam=lam, temperature=25.0, init=init, consensus=1, random_state=seed).fit(features, labels)
-        assert subject.score(columns) == pytest.approx(subject.score(model.labels_))
+# What is kept
 
 
 def test_what_is_there_is_not_computed_again(subject: Subject, tmp_path: Path) -> None:
@@ -127,27 +78,211 @@ def test_what_is_there_is_not_computed_again(subject: Subject, tmp_path: Path) -
     assert len(said) == 4
 
 
-@pytest.mark.slow
-def test_workers_find_what_one_process_finds(subject: Subject, tmp_path: Path) -> None:
-    every = [Starts(subject), *(Fit(subject, method) for method in methods_named(["kmeans", "sskm"]))]
+def test_a_line_is_said_about_each_result(subject: Subject, tmp_path: Path) -> None:
     said: list[str] = []
-    alone = run_jobs(every, [0, 1], tmp_path / "alone", "cpu")
-    shared = run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
-    assert list(shared.found) == list(alone.found)
-    for job in alone.found:
-        for one, other in zip(alone.of(job), shared.of(job), strict=True):
-            assert one | {"seconds": 0} == other | {"seconds": 0}
-    assert len(said) == 7  # three methods (the starts need PIM's lambda) for each seed, the starts for both at once
-    run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
-    assert len(said) == 7
+    run_jobs([kmeans(subject)], [0, 1], tmp_path, "cpu", said.append)
+    assert [line.split(maxsplit=3)[0] for line in said] == ["1/2", "2/2"]
+    assert all(line.endswith("s  small: kmeans") for line in said)
+
+
+def test_jobs_come_after_those_that_they_need_each_once(subject: Subject, tmp_path: Path) -> None:
+    said: list[str] = []
+    count, fit = Count(subject, "max-acc-kmeans"), Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    results = run_jobs([fit, count, fit], [0], tmp_path, "cpu", said.append)
+    assert list(results.by_job) == [count, fit]
+    assert len(said) == 2
+
+
+def with_other_features(subject: Subject) -> Subject:
+    return Subject(subject.name, FeatureSet(2 * subject.collection.features, subject.labels, subject.truth))
+
+
+def with_other_labels(subject: Subject) -> Subject:
+    labels = subject.labels.copy()
+    labels[0] = -1
+    return Subject(subject.name, FeatureSet(subject.collection.features, labels, subject.truth))
+
+
+def test_other_samples_labels_or_settings_are_computed_anew(subject: Subject, tmp_path: Path) -> None:
+    other_method = Method("kmeans", "k-means", KMeans(n_init=3))
+    jobs = [
+        kmeans(subject),
+        kmeans(with_other_features(subject)),
+        kmeans(with_other_labels(subject)),
+        Fit(subject, other_method),
+    ]
+    said: list[str] = []
+    for job in jobs:
+        run_jobs([job], [0], tmp_path, "cpu", said.append)
+    assert len(said) == 4
+    assert len(list((tmp_path / "cells").iterdir())) == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [
+        ("code_fingerprint", "another"),
+        ("device_name", "cuda, another GPU"),
+        ("versions", {**runner.versions(), "torch": "0.1"}),
+        ("versions", {**runner.versions(), "scikit-learn": "0.1"}),
+    ],
+)
+def test_other_code_devices_and_libraries_compute_anew(
+    function: str, result: object, subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    run_jobs([kmeans(subject)], [0], tmp_path, "cpu", said.append)
+    with monkeypatch.context() as changed:
+        changed.setattr(runner, function, lambda *arguments: result)
+        run_jobs([kmeans(subject)], [0], tmp_path, "cpu", said.append)
+        assert len(said) == 2
+    run_jobs([kmeans(subject)], [0], tmp_path, "cpu", said.append)
+    assert len(said) == 2  # the first is still there
+
+
+@pytest.mark.parametrize("name", ["newkinds", "python"])
+def test_a_release_that_computes_the_same_computes_nothing(
+    name: str, subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    run_jobs([kmeans(subject)], [0], tmp_path, "cpu", said.append)
+    versions = {**runner.versions(), name: "99"}
+    monkeypatch.setattr(runner, "versions", lambda: versions)
+    run_jobs([kmeans(subject)], [0], tmp_path, "cpu", said.append)
+    assert len(said) == 1
+
+
+def imported_modules(path: Path) -> set[Path]:
+    """The package's own files and folders that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    bases = [PACKAGE.joinpath(*name.split(".")[1:]) for name in names if name.startswith("newkinds.")]
+    return {path for base in bases for path in (base, base.with_suffix(".py")) if path.exists()}
+
+
+def test_all_code_that_computes_is_part_of_the_fingerprint() -> None:
+    """What it leaves out cannot change a result: the samples have a fingerprint of their own."""
+    harmless = ("data", "errors.py", "names.py", "runtime.py", "benchmark/published.py")
+    parts = [PACKAGE / name for name in CODE]
+    files = [file for part in parts for file in (part.rglob("*.py") if part.is_dir() else [part])]
+    for file in files:
+        for module in imported_modules(file):
+            name = module.relative_to(PACKAGE).as_posix()
+            assert f"{name}/".startswith(tuple(f"{part}/" for part in (*CODE, *harmless))), f"{file} imports {name}"
+
+
+def test_the_fingerprint_changes_with_every_part_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "newkinds"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(runner, "__file__", str(copy / "benchmark" / "runner.py"))
+    compute = code_fingerprint.__wrapped__
+    before = compute()
+    assert before == code_fingerprint()
+    for name in CODE:
+        path = copy / name
+        file = next(iter(sorted(path.rglob("*.py")))) if path.is_dir() else path
+        original = file.read_bytes()
+        file.write_bytes(original.replace(b"\n", b"\r\n"))
+        assert compute() == before, "the ends of lines do not count"
+        file.write_bytes(original + b"\n")
+        assert compute() != before, name
+        file.write_bytes(original)
+    (copy / "benchmark" / "tables.py").write_text("")
+    assert compute() == before, "how results are shown does not count"
+
+
+def test_a_damaged_result_is_computed_again(subject: Subject, tmp_path: Path) -> None:
+    job = kmeans(subject)
+    expected = run_jobs([job], [0], tmp_path, "cpu").of(job)[0]["score"]
+    (cell,) = (tmp_path / "cells").iterdir()
+    for content in ("{", "[]", '{"label": "k-means"}', ""):
+        cell.write_text(content, "utf-8")
+        assert run_jobs([job], [0], tmp_path, "cpu").of(job)[0]["score"] == expected
+
+
+def test_an_interruption_loses_one_seed_at_most(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    original = Fit.compute
+
+    def compute(self: Fit, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        seen.extend(seeds)
+        if seen == [0, 1]:
+            raise KeyboardInterrupt
+        return original(self, seeds, needed, device)
+
+    monkeypatch.setattr(Fit, "compute", compute)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([kmeans(subject)], [0, 1, 2], tmp_path, "cpu")
+    run_jobs([kmeans(subject)], [0, 1, 2], tmp_path, "cpu")
+    assert seen == [0, 1, 1, 2]
+
+
+# What fails
+
+
+def test_what_cannot_be_computed_is_told_and_the_rest_goes_on(subject: Subject, tmp_path: Path) -> None:
+    """A job fails, and what needs it cannot be computed either; k-means, which comes after, is."""
+    impossible = Failing(subject, InputError("too few samples"))
+    every = [impossible, Needing(subject, other=impossible), kmeans(subject)]
+    said: list[str] = []
+    message = (
+        r"^these could not be computed; .*\nsmall: failing, seed 7: too few samples"
+        r"\nsmall: failing, seed 8: too few samples$"
+    )
+    with pytest.raises(InputError, match=message):
+        run_jobs(every, [7, 8], tmp_path, "cpu", said.append)
+    assert [line.startswith("failed: small: failing, seed") for line in said] == [True, True, False, False]
+    run_jobs(every[2:], [7, 8], tmp_path, "cpu", said.append)
+    assert len(said) == 4
+
+
+def test_a_method_that_cannot_work_with_a_set_is_named(subject: Subject, tmp_path: Path) -> None:
+    count = Count(subject, "max-acc-kmeans")
+    fit = Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    run_jobs([count], [0], tmp_path, "cpu")
+    (cell,) = (tmp_path / "cells").iterdir()
+    cell.write_text('{"result": {"k": 1000, "interval": null, "seconds": 1.0}}', "utf-8")
+    with pytest.raises(InputError, match="small: sskm at estimated K, seed 0: n_categories=1000 is more than"):
+        run_jobs([fit], [0], tmp_path, "cpu")
+
+
+@pytest.mark.parametrize("error", [OSError("too bad"), ValueError("too bad")])
+def test_an_unforeseen_error_ends_everything_and_says_what_was_computed(
+    error: Exception, subject: Subject, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    with pytest.raises(type(error), match=r"^too bad\nThis was small: failing, seed 7\.$") as caught:
+        run_jobs([Failing(subject, error), kmeans(subject)], [7], tmp_path, "cpu", said.append)
+    assert not isinstance(caught.value, InputError)
+    assert said == []
+
+
+# Workers
+
+
+def test_what_was_finished_beside_an_error_is_kept(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers are done at the same moment, the first of them with an error."""
+    in_this_process = runner._computers
+    monkeypatch.setattr(runner, "_computers", lambda jobs, workers: in_this_process(jobs, 1))
+    with pytest.raises(OSError, match="too bad"):
+        run_jobs([Failing(subject), kmeans(subject)], [0], tmp_path, "cpu", workers=2)
+    assert len(list((tmp_path / "cells").iterdir())) == 1
 
 
 def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ablation needs PIM's lam, which is there: it must not wait for the k-means before it."""
-    pim, kmeans, ablation = Fit(subject, BY_KEY["pim-paper"]), Fit(subject, BY_KEY["kmeans"]), Ablation(subject)
-    run_jobs([pim], [0], tmp_path, "cpu")
+    """The fit needs a count, which is there: it must not wait for the k-means before it."""
+    count, fit = Count(subject, "max-acc-kmeans"), Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    run_jobs([count], [0], tmp_path, "cpu")
     submitted: list[int] = []
 
     @contextmanager
@@ -164,339 +299,29 @@ def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
     monkeypatch.setattr(runner, "_computers", computers)
     monkeypatch.setattr(runner, "wait", waits)
     with pytest.raises(InterruptedError):
-        run_jobs([pim, kmeans, ablation], [0], tmp_path, "cpu", workers=2)
+        run_jobs([count, kmeans(subject), fit], [0], tmp_path, "cpu", workers=2)
     assert submitted == [1, 2]
 
 
-def test_what_cannot_be_computed_is_told_and_the_rest_goes_on(subject: Subject, tmp_path: Path) -> None:
-    """PIM fails, and what needs it cannot be computed either; k-means, which comes after, is."""
-    impossible = Fit(subject, jobs.Method("pim-paper", "PIM", PIM(lam=-1.0)))
-    every = [impossible, Needing(subject, impossible), Fit(subject, BY_KEY["kmeans"])]
+@pytest.mark.slow
+def test_workers_find_what_one_process_finds(subject: Subject, tmp_path: Path) -> None:
+    every = [Fit(subject, BY_KEY["sskm"], "max-acc-kmeans"), kmeans(subject)]
     said: list[str] = []
-    message = (
-        r"^these could not be computed; .*\nsmall: pim-paper, seed 7: .*lam.*\nsmall: pim-paper, seed 8: .*lam"
-    )
-    with pytest.raises(InputError, match=message):
-        run_jobs(every, [7, 8], tmp_path, "cpu", said.append)
-    assert [line.startswith("failed: small: pim-paper") for line in said] == [True, True, False, False]
-    run_jobs(every[2:], [7, 8], tmp_path, "cpu", said.append)
-    assert len(said) == 4
-
-
-def test_an_unforeseen_error_says_what_was_computed(subject: Subject, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match=r"^too bad\nThis was small: jammed, seed 7\.$"):
-        run_jobs([Jammed(subject)], [7], tmp_path, "cpu")
+    alone = run_jobs(every, [0, 1], tmp_path / "alone", "cpu")
+    shared = run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
+    assert list(shared.by_job) == list(alone.by_job)
+    for job in alone.by_job:
+        for one, other in zip(alone.of(job), shared.of(job), strict=True):
+            assert one | {"seconds": 0} == other | {"seconds": 0}
+    assert len(said) == 6  # the fit, the count that it needs and k-means, for each seed
+    run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
+    assert len(said) == 6
 
 
 @pytest.mark.slow
 def test_an_unforeseen_error_in_a_worker_ends_all_of_them(subject: Subject, tmp_path: Path) -> None:
-    forever = jobs.Method("pim", "PIM", PIM(lam=0.1, solver="adam", max_iter=10**9, consensus=1))
     began = time.monotonic()
     with pytest.raises(OSError, match="too bad"):
-        run_jobs([Fit(subject, forever), Jammed(subject)], [0], tmp_path, "cpu", workers=2)
-    assert time.monotonic() - began < 60
+        run_jobs([Sleeping(subject), Failing(subject)], [0], tmp_path, "cpu", workers=2)
+    assert time.monotonic() - began < 600, "it waited for the other worker"
     assert not multiprocessing.active_children()
-
-
-def test_other_samples_labels_or_settings_are_computed_anew(subject: Subject, tmp_path: Path) -> None:
-    said: list[str] = []
-    run_jobs([Fit(subject, BY_KEY["kmeans"])], [0], tmp_path, "cpu", said.append)
-    labels = subject.labels.copy()
-    labels[0] = -1
-    other = Subject("small", FeatureSet(subject.collection.features, labels, subject.truth))
-    run_jobs([Fit(other, BY_KEY["kmeans"])], [0], tmp_path, "cpu", said.append)
-    method = jobs.Method("kmeans", "k-means", KMeans(n_init=3))
-    run_jobs([Fit(subject, method)], [0], tmp_path, "cpu", said.append)
-    assert len(said) == 3
-
-
-def test_an_interrupted_benchmark_goes_on(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    computed: list[str] = []
-    original = Fit.compute
-
-    def compute(self: Fit, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
-        if len(computed) == 2:
-            computed.append("interrupted")
-            raise KeyboardInterrupt
-        computed.append(self.method.key)
-        return original(self, seeds, given, device)
-
-    monkeypatch.setattr(Fit, "compute", compute)
-    with pytest.raises(KeyboardInterrupt):
-        run_benchmark("main", [source], tmp_path / "out", n_seeds=1, methods=METHODS)
-    assert not (tmp_path / "out" / "main.md").exists()
-    run_benchmark("main", [source], tmp_path / "out", n_seeds=1, methods=METHODS)
-    assert computed == ["kmeans", "sskm", "interrupted", "rim", "pim-paper"]
-
-
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("all")
-    write_features(feature_set(), folder / "small.npz")
-    run_benchmark("all", [folder / "small.npz"], folder / "out", n_seeds=2, methods=[*METHODS, "pim"])
-    return folder / "out"
-
-
-def test_all_writes_every_table_and_figure(everything: Path) -> None:
-    for name in REPORTS:
-        for ending in ("md", "csv", "tex", "png", "svg"):
-            assert (everything / f"{name}.{ending}").stat().st_size > 100, f"{name}.{ending}"
-    report = (everything / "report.md").read_text("utf-8")
-    assert [line[3:] for line in report.splitlines() if line.startswith("## ")] == [
-        "Data sets",
-        "Accuracy with the true number of categories",
-        "Estimated number of categories",
-        "Accuracy with the estimated number of categories",
-        "Terms of the loss",
-        "PIM from different starts",
-        "The weight of the conditional entropy",
-    ]
-    for name in REPORTS:
-        assert f"({name}.svg)" in report
-
-
-def test_the_record_says_how_it_came_about(everything: Path) -> None:
-    record = json.loads((everything / "all.json").read_text("utf-8"))
-    assert record["seeds"] == [0, 1]
-    assert set(record["versions"]) >= {"newkinds", "torch", "numpy", "scikit-learn", "python"}
-    assert set(record["sets"]) == {"small", "small, long-tailed 50"}
-    assert all(len(each["fingerprint"]) == 16 for each in record["sets"].values())
-    assert record["methods"]["pim-paper"]["lam"] == "labelled"
-    assert all(result["seconds"] > 0 for result in record["results"])
-    fits = [result for result in record["results"] if result["job"] == "small: kmeans"]
-    assert [fit["seed"] for fit in fits] == [0, 1]
-    assert [fit["settings"]["fit"]["n_categories"] for fit in fits] == [6, 6]
-    assert all("settings" in result for result in record["results"])
-
-
-def test_tables_show_mean_and_deviation_over_seeds(everything: Path) -> None:
-    record = json.loads((everything / "all.json").read_text("utf-8"))
-    scores = [result["score"] for result in record["results"] if result["job"] == "small: rim"]
-    with (everything / "main.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["row"] == "RIM" and row["group"] == "small"]
-    assert [row["column"] for row in rows] == ["All", "Old", "New"]
-    for i, row in enumerate(rows):
-        assert float(row["mean"]) == pytest.approx(np.mean([score[i] for score in scores]))
-        assert float(row["std"]) == pytest.approx(np.std([score[i] for score in scores], ddof=1))
-
-
-def test_the_mean_over_sets_has_the_deviation_over_seeds(tmp_path: Path) -> None:
-    for seed, name in enumerate("ab"):
-        write_features(feature_set(seed=seed), tmp_path / f"{name}.npz")
-    run_benchmark("main", [tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path, n_seeds=3, methods=["kmeans"])
-    record = json.loads((tmp_path / "main.json").read_text("utf-8"))
-    scores = np.array([result["score"] for result in record["results"]]).reshape(2, 3, 3)  # set, seed, part
-    with (tmp_path / "main.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["group"] == "mean"]
-    for part, row in enumerate(rows):
-        assert float(row["mean"]) == pytest.approx(scores[..., part].mean())
-        assert float(row["std"]) == pytest.approx(scores[..., part].mean(0).std(ddof=1))
-
-
-def test_methods_without_the_true_number_get_the_estimated_one(everything: Path) -> None:
-    record = json.loads((everything / "all.json").read_text("utf-8"))
-    by_job = {(result["job"], result["seed"]): result for result in record["results"]}
-    for method, rule in (("sskm", "max-acc-kmeans"), ("pim-paper", "max-acc-pim"), ("pim", "rehearsal")):
-        for seed in (0, 1):
-            counted = by_job[f"small: number of categories, {rule}", seed]["k"]
-            assert by_job[f"small: {method} at estimated K", seed]["k"] == counted
-
-
-def test_the_published_figures_stand_in_columns_of_their_own(tmp_path: Path) -> None:
-    write_features(feature_set(n_classes=200, n=4, width=30), tmp_path / "cub_mine.npz")
-    written = run_benchmark(
-        "main", [tmp_path / "cub_mine.npz"], tmp_path / "out", n_seeds=1, methods=["kmeans", "rim"]
-    )
-    text = written.read_text("utf-8").replace("*", "")  # the best is bold
-    assert "CUB, published" in text
-    assert "34.3 / 38.9 / 32.1" in text  # k-means
-    assert "52.3 / 51.8 / 52.5" in text  # RIM
-    assert "They are on other features" in text
-    assert "k-means: raw" in text.replace("\\", "")
-
-
-def test_two_sets_of_one_published_data_set_share_its_columns(tmp_path: Path) -> None:
-    for name, seed in (("cub_mine", 0), ("cub_yours", 1)):
-        write_features(feature_set(n_classes=200, n=4, width=30, seed=seed), tmp_path / "sets" / f"{name}.npz")
-    written = run_benchmark("main", [tmp_path / "sets"], tmp_path / "out", n_seeds=1, methods=["kmeans"])
-    text = written.read_text("utf-8")
-    assert text.count("CUB, published") == 1
-    assert "cub_yours" in text.replace("\\", "")
-
-
-def test_estimates_stand_beside_the_truth(everything: Path) -> None:
-    record = json.loads((everything / "all.json").read_text("utf-8"))
-    with (everything / "estimate-k.csv").open(newline="", encoding="utf-8") as file:
-        rows = {(row["row"], row["group"], row["column"]): row for row in csv.DictReader(file)}
-    for label, rule in (("Max-ACC, k-means", "max-acc-kmeans"), ("rehearsal, Newkinds", "rehearsal")):
-        job = f"small: number of categories, {rule}"
-        found = [result for result in record["results"] if result["job"] == job]
-        counts = [result["k"] for result in found]
-        assert float(rows[label, "small", "K̂"]["mean"]) == np.mean(counts)
-        errors = [100 * abs(k - 6) / 6 for k in counts]
-        assert float(rows[label, "small", "error %"]["mean"]) == pytest.approx(np.mean(errors))
-        assert float(rows[label, "", "mean error %"]["mean"]) == pytest.approx(np.mean(errors))
-    inside = sum(result["interval"][0] <= 6 <= result["interval"][1] for result in found)
-    note = f"The true number is in {inside} of the 2 intervals (rehearsal, Newkinds)."
-    assert note in (everything / "estimate-k.md").read_text("utf-8")
-    low, high = found[0]["interval"]
-    assert rows["rehearsal, Newkinds", "small", "90 %"]["text"] == f"{low}–{high}"
-    assert float(rows["true", "small", "K̂"]["mean"]) == 6
-
-
-def test_lambda_says_what_was_chosen_and_what_is_best(everything: Path) -> None:
-    record = json.loads((everything / "all.json").read_text("utf-8"))
-    with (everything / "lambda.csv").open(newline="", encoding="utf-8") as file:
-        rows = {(row["row"], row["column"]): float(row["mean"]) for row in csv.DictReader(file)}
-    for name in ("small", "small, long-tailed 50"):
-        curves = [r["scores"] for r in record["results"] if r["job"] == f"{name}: accuracy over lambda"]
-        means = np.mean([[score[0] for score in curve] for curve in curves], axis=0)
-        assert rows[name, "λ"] == SHOWN_LAMS[int(np.argmax(means))]
-        assert rows[name, "best All"] == pytest.approx(means.max())
-        assert rows[name, "All at λ 1"] == pytest.approx(means[-1])
-        chosen = [r["lam"] for r in record["results"] if r["job"] == f"{name}: pim-paper"]
-        assert rows[name, "λ̂"] == pytest.approx(np.mean(chosen))
-
-
-def test_all_leaves_out_what_the_methods_cannot_show(source: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run_benchmark("all", [source], out, n_seeds=1, methods=["kmeans"], imbalance=0)
-    assert not (out / "estimated-k.md").exists()
-    assert (out / "lambda.md").exists()
-    assert "estimated number" not in (out / "report.md").read_text("utf-8")
-    with pytest.raises(InputError, match="estimated-k needs one of the methods sskm, pim-paper, pim"):
-        run_benchmark("estimated-k", [source], out, methods=["kmeans"])
-
-
-def test_a_damaged_result_is_computed_again(subject: Subject, tmp_path: Path) -> None:
-    job = Fit(subject, BY_KEY["kmeans"])
-    expected = run_jobs([job], [0], tmp_path, "cpu").of(job)[0]["score"]
-    (cell,) = (tmp_path / "cells").iterdir()
-    for content in ("{", "[]", '{"label": "k-means"}', ""):
-        cell.write_text(content, "utf-8")
-        assert run_jobs([job], [0], tmp_path, "cpu").of(job)[0]["score"] == expected
-
-
-def test_other_code_computes_anew(subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    job = Fit(subject, BY_KEY["kmeans"])
-    run_jobs([job], [0], tmp_path, "cpu", said.append)
-    monkeypatch.setattr(runner, "code_fingerprint", lambda: "another")
-    run_jobs([job], [0], tmp_path, "cpu", said.append)
-    assert len(said) == 2
-
-
-def test_an_interruption_loses_one_seed_at_most(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[int] = []
-    original = Fit.compute
-
-    def compute(self: Fit, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
-        seen.extend(seeds)
-        if seen == [0, 1]:
-            raise KeyboardInterrupt
-        return original(self, seeds, given, device)
-
-    monkeypatch.setattr(Fit, "compute", compute)
-    with pytest.raises(KeyboardInterrupt):
-        run_jobs([Fit(subject, BY_KEY["kmeans"])], [0, 1, 2], tmp_path, "cpu")
-    run_jobs([Fit(subject, BY_KEY["kmeans"])], [0, 1, 2], tmp_path, "cpu")
-    assert seen == [0, 1, 1, 2]
-
-
-def test_the_papers_own_features_are_known_by_their_sizes() -> None:
-    paper = DATASETS["CUB"]
-    n = paper.n_labelled + paper.n_unlabelled
-    truth = np.arange(n) % 200
-    labels = np.full(n, -1)
-    labels[np.flatnonzero(truth < 100)[: paper.n_labelled]] = truth[np.flatnonzero(truth < 100)[: paper.n_labelled]]
-
-    def of_width(width: int) -> Subject:
-        features = np.ones((n, width), dtype=np.float16)
-        return Subject("cub", FeatureSet(features, labels, truth))
-
-    assert of_width(768).is_as_published
-    assert not of_width(320).is_as_published
-    assert of_width(320).published == "CUB"
-    assert Subject("cub", feature_set()).published is None  # 6 classes are not CUB's
-
-
-def test_a_folder_of_feature_sets_is_read_whole(tmp_path: Path) -> None:
-    write_features(feature_set(), tmp_path / "b.npz")
-    write_features(feature_set(seed=1), tmp_path / "a")
-    write_features(feature_set(seed=2), tmp_path / "c.parquet")
-    (tmp_path / "notes.txt").write_text("not a feature set")
-    assert [subject.name for subject in read_subjects([tmp_path])] == ["a", "b", "c"]
-    assert [subject.name for subject in read_subjects([tmp_path / "a"])] == ["a"]
-
-
-def test_long_tailed_versions_only_of_balanced_sets_with_enough_samples() -> None:
-    assert Subject("balanced", feature_set()).deserves_a_tail
-    assert not Subject("few", feature_set(n=20)).deserves_a_tail
-    tail = Subject("balanced", feature_set()).long_tailed(20)
-    assert not tail.deserves_a_tail
-    assert tail.name == "balanced, long-tailed 20"
-    assert tail.class_sizes.max() / tail.class_sizes.min() == pytest.approx(20)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"name": "tables"}, "there is no benchmark 'tables'; choose from datasets, main"),
-        ({"n_seeds": 0}, "at least one seed"),
-        ({"methods": ["pimm"]}, "there is no method 'pimm'; choose from kmeans"),
-        ({"methods": ["kmeans", ""]}, "there is no method ''; choose"),
-        ({"workers": 0}, "at least one worker; got 0"),
-        ({"imbalance": 0.5}, "imbalance must be more than 1"),
-        ({"sources": []}, "give --features"),
-    ],
-)
-def test_what_cannot_be_run_is_refused(
-    arguments: dict[str, object], message: str, source: Path, tmp_path: Path
-) -> None:
-    given = {"name": "main", "sources": [source], "out": tmp_path / "out", **arguments}
-    with pytest.raises(InputError, match=message):
-        run_benchmark(**given)  # type: ignore[arg-type]  # of mixed types
-    assert not (tmp_path / "out").exists()
-
-
-def test_several_processes_and_a_file_for_a_folder_are_refused(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(InputError, match="is a file; the results need a folder"):
-        run_benchmark("main", [source], source)
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="without torchrun"):
-        run_benchmark("main", [source], tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_sets_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
-    whole = feature_set()
-    cases = {
-        "no_truth": (FeatureSet(whole.features, whole.labels), "true class of every sample"),
-        "no_labels": (FeatureSet(whole.features, np.full(360, -1), whole.truth), "there are 0"),
-        "one_known": (
-            FeatureSet(whole.features, np.where(whole.labels == 0, 0, -1), whole.truth),
-            "two known classes or more; there are 1",
-        ),
-        "all_labels": (FeatureSet(whole.features, whole.truth, whole.truth), "of known classes and of new ones"),
-        "mean": (whole, "as the mean over the sets is"),
-    }
-    for name, (collection, message) in cases.items():
-        write_features(collection, tmp_path / f"{name}.npz")
-        with pytest.raises(InputError, match=message):
-            read_subjects([tmp_path / f"{name}.npz"])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="is no feature set, and holds none"):
-        read_subjects([tmp_path / "empty"])
-    write_features(whole, tmp_path / "a.npz")
-    with pytest.raises(InputError, match="two feature sets are called a"):
-        read_subjects([tmp_path / "a.npz", tmp_path / "a.npz"])
-
-
-def test_the_command_knows_every_benchmark() -> None:
-    from newkinds.options import BenchmarkName
-
-    assert [each.value for each in BenchmarkName] == list(NAMES)

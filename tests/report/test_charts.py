@@ -12,16 +12,32 @@ def test_a_chart_is_well_formed_and_marks_the_chosen_point() -> None:
     root = ET.fromstring(chart)
     circles = root.findall("circle")
     assert [circle.get("class") for circle in circles] == ["point", "chosen", "point"]
-    assert circles[1].find("title").text == "λ 0.2: 70 % (chosen)"
-    for circle in circles:
-        assert 0 < float(circle.get("cx")) < WIDTH
-        assert 0 < float(circle.get("cy")) < HEIGHT
+    assert [circle.findtext("title") for circle in circles] == [
+        "λ 0.1: 50 %",
+        "λ 0.2: 70 % (chosen)",
+        "λ 0.3: 60 %",
+    ]
+    across, down = ([float(circle.attrib[name]) for circle in circles] for name in ("cx", "cy"))
+    assert 0 < across[0] < across[1] < across[2] < WIDTH
+    assert 0 < down[1] < down[2] < down[0] < HEIGHT  # the best is highest
 
 
 @pytest.mark.parametrize("points", [[(1, 0.5)], [(1, 0.5), (2, 0.5)], [(x, x**2) for x in range(200)]])
 def test_flat_single_and_long_curves_are_drawn(points: list[tuple[float, float]]) -> None:
     root = ET.fromstring(line_chart(points, x_label="x", y_label="y"))
-    assert len(root.find("polyline").get("points").split()) == len(points)
+    (curve,) = root.findall("polyline")
+    assert len(curve.attrib["points"].split()) == len(points)
+    assert len(root.findall("circle")) == (len(points) if len(points) <= 60 else 0)
+
+
+def test_a_small_change_in_percent_looks_small() -> None:
+    def height(percent: bool) -> float:
+        chart = line_chart([(0, 0.500), (1, 0.501)], x_label="x", y_label="y", percent=percent)
+        first, second = (float(circle.attrib["cy"]) for circle in ET.fromstring(chart).findall("circle"))
+        return first - second
+
+    assert 0 < height(percent=True) < 0.05 * HEIGHT
+    assert height(percent=False) > 0.5 * HEIGHT
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 from newkinds.benchmark.figures import check_matplotlib
 from newkinds.benchmark.jobs import methods_named
@@ -13,13 +14,14 @@ from newkinds.benchmark.subjects import read_subjects
 from newkinds.benchmark.tables import to_markdown
 from newkinds.data.writing import staged
 from newkinds.errors import InputError
+from newkinds.names import BenchmarkName
 from newkinds.runtime import n_started
 
 ALL = "all"
 REPORT = "report.md"
-"""Of all of them together."""
-NAMES = (*REPORTS, ALL)
-"""What can be asked for."""
+"""The page that holds all of them."""
+NAMES: tuple[str, ...] = get_args(BenchmarkName)
+"""What can be asked for: the keys of `REPORTS`, and `ALL`."""
 
 __all__ = ["NAMES", "run_benchmark"]
 
@@ -38,29 +40,30 @@ def run_benchmark(
 ) -> Path:
     """Make one of the paper's tables or figures, or all of them, on feature sets of your own.
 
-    Results are kept in `out` as they come in: what was interrupted goes on where it was. If some fail, the error
-    that says so comes when all others are there.
+    Results are kept in `out` as they come in, so an interrupted benchmark goes on where it was. Where a method
+    cannot work with a set, the error that names it comes after everything else is computed.
 
     Parameters
     ----------
     name : str
         One of `NAMES`.
     sources : sequence of path
-        Feature sets with the truth of every sample, or folders of such.
+        Feature sets with the truth of every sample, or folders of them.
     out : path
         Folder for tables (Markdown, CSV, LaTeX), figures (PNG, SVG), a record (JSON) and the results.
     n_seeds : int
-        Seeds 0, 1, …; tables show mean and standard deviation.
+        How many seeds: 0, 1, …; tables show mean and standard deviation.
     methods : sequence of str, optional
         Rows of the tables of methods; by default all but `pim-release`, which is slow.
     imbalance : float
-        Of the long-tailed versions of balanced sets in the figure of lambda; 0: none.
+        Largest class over the smallest in the long-tailed versions of balanced sets, which the figure of lambda
+        shows; 0: no such versions.
     device : str
     workers : int, optional
-        Processes that compute at the same time, with an equal share of the threads, and each with a copy of the
-        features; None: on a CPU one for each thread, up to 8.
+        Processes that compute at the same time, each with an equal share of the threads and a copy of the features;
+        None: on a CPU one for each thread, up to 8.
     say : callable
-        Told a line about each result.
+        Called with a line about each result.
 
     Returns
     -------
@@ -83,16 +86,14 @@ def run_benchmark(
     check_matplotlib()
     chosen = methods_named(methods)
     keys = {method.key for method in chosen}
-    reports = [
-        report
-        for report in (REPORTS.values() if name == ALL else [REPORTS[name]])
-        if not report.methods or keys & set(report.methods)
-    ]
+    wanted = [report for report in REPORTS.values() if name in (ALL, report.name)]
+    reports = [report for report in wanted if not report.methods or keys & set(report.methods)]
     if not reports:
-        raise InputError(f"{name} needs one of the methods {', '.join(REPORTS[name].methods)}")
+        raise InputError(f"{name} needs one of the methods {', '.join(wanted[0].methods)}")
     subjects = read_subjects(sources)
     has_tails = imbalance and any(report.name in ("lambda", "datasets") for report in reports)
-    tails = [each.long_tailed(imbalance) for each in subjects if each.deserves_a_tail] if has_tails else []
+    balanced = [subject for subject in subjects if subject.deserves_a_tail] if has_tails else []
+    tails = [subject.long_tailed(imbalance) for subject in balanced]
     plan = Plan(subjects, tails, chosen)
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
@@ -108,22 +109,22 @@ def run_benchmark(
         "code": code_fingerprint(),
         "versions": dict(versions()),
         "seconds": time.perf_counter() - began,
-        "seconds_of_results": sum(result["seconds"] for found in results.found.values() for result in found),
+        "seconds_of_results": sum(result["seconds"] for of_job in results.by_job.values() for result in of_job),
         "sets": {
-            each.name: {
-                "fingerprint": each.fingerprint,
-                "samples": len(each.collection),
-                "features": each.collection.features.shape[1],
-                "known": each.collection.n_known,
-                "categories": each.n_categories,
+            subject.name: {
+                "fingerprint": subject.fingerprint,
+                "samples": len(subject.collection),
+                "features": subject.collection.features.shape[1],
+                "known": subject.collection.n_known,
+                "categories": subject.n_categories,
             }
-            for each in [*plan.subjects, *plan.tails]
+            for subject in [*plan.subjects, *plan.tails]
         },
         "methods": {method.key: method.settings for method in chosen},
         "results": [
-            {"job": job.label, "seed": seed, "settings": job.settings(results.given(job, i)), **result}
-            for job, found in results.found.items()
-            for i, (seed, result) in enumerate(zip(results.seeds, found, strict=True))
+            {"job": job.label, "seed": seed, "settings": job.settings(results.needed(job, i)), **result}
+            for job, of_job in results.by_job.items()
+            for i, (seed, result) in enumerate(zip(results.seeds, of_job, strict=True))
         ],
     }
     with staged(out / f"{name}.json") as stage:

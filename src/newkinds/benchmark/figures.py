@@ -1,7 +1,7 @@
 """Figures of results: accuracies as dots, and the paper's figure of lambda.
 
-Drawn with matplotlib's objects, never through pyplot: nothing global is changed, and whatever style a user has set
-up, the same numbers give the same SVG.
+Drawn with matplotlib's objects, never through pyplot: nothing global changes, and the same numbers give the same
+SVG whatever style a user has set up.
 """
 
 import math
@@ -37,14 +37,14 @@ COLOURS = (
 MARKERS = "osD^v"
 """The colours come round again with another marker."""
 CURVE, CHOSEN, BEST = "#332288", "#CC6677", "#117733"
-KNOWN, NOVEL = "#6699CC", "#EECC66"  # of his medium-contrast scheme: they differ in print without colour too
+KNOWN, NOVEL = "#6699CC", "#EECC66"  # Paul Tol's medium-contrast scheme: they differ in print without colour too
 INK, FAINT, GRID = "#222222", "#666666", "#DDDDDD"
 PANELS_ACROSS = {5: 3, 6: 3}
 """Panels of a dot chart side by side, for some numbers of data sets; for others up to four."""
 PANEL_WIDTH, COLUMN_WIDTH = 2.25, 1.75
-"""Inches that a data set has in a dot chart and in the figure of lambda."""
+"""Inches for each data set in a dot chart and in the figure of lambda."""
 SMALLEST, LARGEST = 6.0, 9.0
-"""Points of a title's letters: of what can still be read, and of a short title."""
+"""Size of a title's letters in points: what can still be read, and a short title's."""
 DPI = 150
 STYLE = {
     "font.family": "DejaVu Sans",  # comes with matplotlib
@@ -74,11 +74,11 @@ class LambdaPanel:
     lams : sequence of float
         In any order.
     labelled_accuracy : sequence of float
-        Of the unsupervised objective G on the labelled samples, at each lam.
+        Accuracy of the unsupervised objective G on the labelled samples, at each lam.
     lam_chosen : float
-        The lam chosen by it.
+        The lam that it chooses.
     all_accuracy : sequence of float
-        Of the objective F on all unlabelled samples, at each lam.
+        Accuracy of the objective F on all unlabelled samples, at each lam.
     lam_best : float
         The lam that is best by the truth.
     frequencies : sequence of int
@@ -86,7 +86,7 @@ class LambdaPanel:
     is_known : sequence of bool
         Whether each class is known.
     labelled_std, all_std : sequence of float, optional
-        Over seeds, at each lam: drawn as a band.
+        Standard deviations over seeds, at each lam: drawn as a band.
     """
 
     title: str
@@ -119,20 +119,20 @@ def dot_chart(
     path: str | Path,
     digits: int = 1,
 ) -> tuple[Path, Path]:
-    """One dot a method and data set, with the standard deviation as a bar: a panel a data set, all on one scale.
+    """A panel for each data set, all on one scale: a dot for each method, with the standard deviation as a bar.
 
     Parameters
     ----------
     title : str
     groups : mapping: data set → method → (mean, std or None)
-        Methods stand below one another in the order in which they first appear, each with its colour in all
-        panels; one that a data set lacks leaves its line empty.
+        Methods stand below one another in the order in which they first appear, and keep their colour in all
+        panels; a method that a data set lacks leaves its line empty.
     x_label : str
         What is measured.
     path : path
         Of the files, with or without an ending.
     digits : int
-        After the point of the figures beside the dots.
+        Places after the point in the numbers beside the dots.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def _dots(
             markeredgewidth=0,
             elinewidth=1.2,
         )
-        # The figure itself in a column at the right edge, outside the axes.
+        # The number itself stands in a column at the right edge, outside the axes.
         number = f"{mean:.{digits}f}" if std is None or math.isnan(std) else f"{mean:.{digits}f} ± {std:.{digits}f}"
         axes.annotate(
             number, (1.03, at), xycoords=("axes fraction", "data"), va="center", fontsize=6.5, color=FAINT
@@ -199,7 +199,7 @@ def _dots(
 
 
 def lambda_figure(panels: Sequence[LambdaPanel], path: str | Path) -> tuple[Path, Path]:
-    """The paper's figure of lambda: a column a data set, three rows.
+    """The paper's figure of lambda: a column for each data set, three rows.
 
     Above, the labelled accuracy of the unsupervised objective G over lambda, by which lambda is chosen; in the
     middle, the accuracy of the objective F on all unlabelled samples, and the lambda that is best by the truth;
@@ -275,8 +275,8 @@ def _classes(axes: "Axes", panel: LambdaPanel) -> None:
     order = np.argsort(-frequencies, kind="stable")
     frequencies, is_known = frequencies[order], is_known[order]
     edges = np.arange(len(frequencies) + 1) + 0.5
-    for these, colour in ((is_known, KNOWN), (~is_known, NOVEL)):
-        axes.stairs(np.where(these, frequencies, 0), edges, fill=True, color=colour, linewidth=0)
+    for members, colour in ((is_known, KNOWN), (~is_known, NOVEL)):
+        axes.stairs(np.where(members, frequencies, 0), edges, fill=True, color=colour, linewidth=0)
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, None)
     axes.locator_params(axis="y", nbins=4)
@@ -286,9 +286,9 @@ def _classes(axes: "Axes", panel: LambdaPanel) -> None:
 def _head(
     axes: "Axes", title: str, inches: float, *, loc: Literal["left", "center"] = "center", pad: float = 6
 ) -> None:
-    """A panel's title, that stays out of its neighbour's.
+    """A panel's title, kept clear of its neighbour's.
 
-    A long one has a line for each part between commas; long lines have smaller letters, and at last are cut.
+    A long title has a line for each part between commas; long lines get smaller letters, and the longest are cut.
     """
     letters = 72 * inches / 0.68  # what fits at one point: a bold letter is about 0.68 of its size wide
     most = int(letters / SMALLEST)

@@ -1,4 +1,4 @@
-"""What a benchmark computes: jobs, of which each gives a result for every seed.
+"""What a benchmark computes: jobs, each with a result for every seed.
 
 A job may need the results of others (the ablation needs the lam that PIM chose). Results are plain values, so that
 they can be kept: see `newkinds.benchmark.runner`.
@@ -6,7 +6,7 @@ they can be kept: see `newkinds.benchmark.runner`.
 
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from newkinds.benchmark.subjects import Subject
 from newkinds.engine import TEMPERATURE
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
+from newkinds.methods import METHODS as ESTIMATORS
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.kmeans import KMeans
 from newkinds.methods.orca import ORCA
@@ -25,21 +26,23 @@ from newkinds.methods.simgcd import SimGCD
 from newkinds.methods.sskm import SemiSupervisedKMeans
 from newkinds.methods.tim import TIM
 from newkinds.methods.uno import UNO
-from newkinds.names import INITS, CountRule, Init
+from newkinds.names import CountRule, Init
 from newkinds.objective import ABLATION, PARTITION, Objective
 from newkinds.selection.n_categories import estimate_n_categories
 from newkinds.selection.recipes import PAPER_GRID
 
 Result = dict[str, Any]
 COUNT_RESTARTS = 3
-"""Of each k-means in the searches for the number of categories: dozens of them, with up to 1000 clusters."""
+"""Restarts of each k-means in a search for the number of categories: it runs dozens, with up to 1000 clusters."""
+GIVEN_BY_JOB = ("n_categories", "device", "random_state")
+"""Parameters of an estimator that a job sets."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables: what it is called, here and in the paper, and the estimator.
+    """A row of the tables: its name for the command line, here and in the paper, and the estimator.
 
-    One that is not `usual` has to be asked for.
+    A method that is not `usual` has to be asked for.
     """
 
     key: str
@@ -50,17 +53,26 @@ class Method:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Of the estimator, but for those that a job gives it."""
-        parameters, own = self.estimator.get_params(), ("n_categories", "device", "random_state")
+        """The estimator's parameters, without those that a job sets."""
+        parameters = self.estimator.get_params()
         return {
             "method": type(self.estimator).__name__,
-            **{name: value for name, value in parameters.items() if name not in own},
+            **{name: value for name, value in parameters.items() if name not in GIVEN_BY_JOB},
         }
 
 
+def with_every_method(
+    rows: tuple[Method, ...], estimators: Mapping[str, type[CategoryDiscoverer]]
+) -> tuple[Method, ...]:
+    """The rows, and after them one for each estimator whose key has none: called by its class, as it comes."""
+    keys = {row.key for row in rows}
+    further = (Method(key, kind.__name__, kind()) for key, kind in estimators.items() if key not in keys)
+    return (*rows, *further)
+
+
 HEAD = ", head on frozen features"
-"""How the names of the methods end that were published with an encoder trained along."""
-METHODS: tuple[Method, ...] = (
+"""Ends the label of a method that was published with an encoder trained along."""
+_ROWS = (
     Method("kmeans", "k-means", KMeans(), "k-means"),
     Method("rankstats", f"RankStats+{HEAD}", RankStats(), "RankStats+"),
     Method("uno", f"UNO+{HEAD}", UNO(), "UNO+"),
@@ -73,6 +85,8 @@ METHODS: tuple[Method, ...] = (
     Method("pim-release", "PIM, released settings", PIM(recipe="release"), "PIM", usual=False),
     Method("pim", "PIM, Newkinds", PIM()),
 )
+METHODS = with_every_method(_ROWS, ESTIMATORS)
+"""Every row of the tables of methods, in their order."""
 BY_KEY = {method.key: method for method in METHODS}
 
 
@@ -91,25 +105,28 @@ class Job:
 
     subject: Subject
     together: ClassVar[bool] = False
-    """Whether all seeds are computed at once; otherwise one after the other, so that little is lost."""
+    """Whether all seeds are computed at once; otherwise one by one, so that an interruption loses little."""
 
     @property
     def needs(self) -> tuple["Job", ...]:
-        """Jobs whose results this one takes."""
+        """Jobs whose results this one needs."""
         return ()
 
     @property
     @abstractmethod
     def label(self) -> str:
-        """What is going on, for whoever waits."""
+        """What is being computed, for whoever waits."""
 
     @abstractmethod
-    def settings(self, given: Sequence[Result]) -> dict[str, Any]:
-        """Everything that the result depends on beside the samples and the seed; `given` are the results needed."""
+    def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
+        """Everything that the result depends on beside the samples and the seed.
+
+        `needed` has a result of each of the jobs in `needs`.
+        """
 
     @abstractmethod
-    def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
-        """A result for each seed; `given[i]` are the results needed for the i-th."""
+    def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        """A result for each seed; `needed[i]` has the results needed for the i-th."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +139,14 @@ class Count(Job):
     def label(self) -> str:
         return f"{self.subject.name}: number of categories, {self.rule}"
 
-    def settings(self, given: Sequence[Result]) -> dict[str, Any]:
+    def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
         return {"count": self.rule, "n_init": COUNT_RESTARTS}
 
-    def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
+    def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
         results = []
         for seed in seeds:
             began = time.perf_counter()
-            found = estimate_n_categories(
+            count = estimate_n_categories(
                 self.subject.collection.features,
                 self.subject.labels,
                 self.rule,
@@ -138,7 +155,7 @@ class Count(Job):
                 random_state=seed,
             )
             seconds = time.perf_counter() - began
-            results.append({"k": found.n_categories, "interval": found.interval, "seconds": seconds})
+            results.append({"k": count.n_categories, "interval": count.interval, "seconds": seconds})
         return results
 
 
@@ -157,16 +174,17 @@ class Fit(Job):
     def label(self) -> str:
         return f"{self.subject.name}: {self.method.key}" + ("" if self.counted_by is None else " at estimated K")
 
-    def _n_categories(self, given: Sequence[Result]) -> int:
-        return self.subject.n_categories if self.counted_by is None else int(given[0]["k"])
+    def _n_categories(self, needed: Sequence[Result]) -> int:
+        return self.subject.n_categories if self.counted_by is None else int(needed[0]["k"])
 
-    def settings(self, given: Sequence[Result]) -> dict[str, Any]:
-        return {"fit": self.method.settings | {"n_categories": self._n_categories(given)}}
+    def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
+        return {"fit": self.method.settings | {"n_categories": self._n_categories(needed)}}
 
-    def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
+    def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
         results = []
-        for seed, own in zip(seeds, given, strict=True):
-            parameters = self.method.estimator.get_params() | {"n_categories": self._n_categories(own)}
+        for seed, results_needed in zip(seeds, needed, strict=True):
+            n_categories = self._n_categories(results_needed)
+            parameters = self.method.estimator.get_params() | {"n_categories": n_categories}
             model = type(self.method.estimator)(**parameters | {"device": device, "random_state": seed})
             began = time.perf_counter()
             model.fit(self.subject.collection.features, self.subject.labels)
@@ -187,7 +205,7 @@ class Fit(Job):
 
 @dataclass(frozen=True)
 class _Partitions(Job):
-    """Trainings of PIM's kind at the lam that PIM chose by the published rule, all seeds at once."""
+    """Variants of PIM at the lam that PIM chose by the published rule, trained for all seeds at once."""
 
     together: ClassVar[bool] = True
 
@@ -197,37 +215,37 @@ class _Partitions(Job):
 
     @abstractmethod
     def _runs(self, lam: float) -> list[tuple[Init, Objective]]:
-        """Start and objective of each training of a seed."""
+        """Start and objective of every training for one seed."""
 
-    def settings(self, given: Sequence[Result]) -> dict[str, Any]:
-        runs = [[init, repr(objective)] for init, objective in self._runs(given[0]["lam"])]
+    def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
+        runs = [[init, repr(objective)] for init, objective in self._runs(needed[0]["lam"])]
         return {"partitions": runs, "n_categories": self.subject.n_categories, "temperature": TEMPERATURE}
 
-    def compute(self, seeds: Sequence[int], given: Sequence[Sequence[Result]], device: str) -> list[Result]:
-        of_seeds = [self._runs(own[0]["lam"]) for own in given]
+    def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
+        runs_of_seeds = [self._runs(results[0]["lam"]) for results in needed]
         began = time.perf_counter()
-        found: list[IntArray] = partitions(
+        assignments: list[IntArray] = partitions(
             self.subject.collection.features,
             self.subject.labels,
-            [(seed, *run) for seed, runs in zip(seeds, of_seeds, strict=True) for run in runs],
+            [(seed, *run) for seed, runs in zip(seeds, runs_of_seeds, strict=True) for run in runs],
             self.subject.n_categories,
             temperature=TEMPERATURE,
             device=device,
         )
         seconds = (time.perf_counter() - began) / len(seeds)
-        scores = iter([self.subject.score(columns) for columns in found])
+        scores = iter([self.subject.score(columns) for columns in assignments])
         return [
             {
                 "runs": [f"{init}, {objective}" for init, objective in runs],
                 "scores": [next(scores) for _ in runs],
                 "seconds": seconds,
             }
-            for runs in of_seeds
+            for runs in runs_of_seeds
         ]
 
 
 class Ablation(_Partitions):
-    """The six rows of the table of loss terms."""
+    """The six rows of the table of loss terms, in its order."""
 
     @property
     def label(self) -> str:
@@ -239,11 +257,10 @@ class Ablation(_Partitions):
 
 STARTS: tuple[Init, ...] = ("ssrandom", "sskm++", "sskm")
 """In the order of the paper's table."""
-assert set(STARTS) == set(INITS)
 
 
 class Starts(_Partitions):
-    """The three rows of the table of starts."""
+    """The three rows of the table of starts, in its order."""
 
     @property
     def label(self) -> str:
@@ -254,7 +271,7 @@ class Starts(_Partitions):
 
 
 SHOWN_LAMS = (0.0, 0.01, 0.02, *PAPER_GRID)
-"""Of the figure of lambda: the paper's candidates and smaller ones."""
+"""What the table of lambda tries: the paper's candidates and smaller ones."""
 
 
 class Lambdas(_Partitions):
@@ -265,7 +282,7 @@ class Lambdas(_Partitions):
         return f"{self.subject.name}: accuracy over lambda"
 
     def _runs(self, lam: float) -> list[tuple[Init, Objective]]:
-        return [("sskm", PARTITION.at(each)) for each in SHOWN_LAMS]
+        return [("sskm", PARTITION.at(shown)) for shown in SHOWN_LAMS]
 
-    def settings(self, given: Sequence[Result]) -> dict[str, Any]:
+    def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
         return super().settings([{"lam": None}])

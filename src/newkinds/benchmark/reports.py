@@ -1,4 +1,4 @@
-"""From results to the paper's tables and figures: what each needs to be computed, and how it is shown."""
+"""From results to the paper's tables and figures: the jobs that each needs, and how it shows their results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from newkinds.benchmark.jobs import (
 from newkinds.benchmark.runner import Results
 from newkinds.benchmark.subjects import MEAN, Subject
 from newkinds.benchmark.tables import Cell, Column, Row, Section, Table, Value, write_table
-from newkinds.names import CountRule
+from newkinds.names import BenchmarkName, CountRule
 
 PARTS = ("All", "Old", "New")
 LARGEST: dict[str, Literal["largest", "smallest"]] = dict.fromkeys(PARTS, "largest")
@@ -36,9 +36,9 @@ COUNTS: Mapping[CountRule, tuple[str, str | None]] = {
     "max-acc-pim": ("Max-ACC, PIM", "Max-ACC (PIM)"),
     "rehearsal": ("rehearsal, Newkinds", None),
 }
-"""Estimators of the number of categories: what they are called, here and in the paper."""
+"""Estimators of the number of categories: their names here and in the paper."""
 COUNTED: Mapping[str, CountRule] = {"sskm": "max-acc-kmeans", "pim-paper": "max-acc-pim", "pim": "rehearsal"}
-"""Which method is given which estimate; the first two as in the paper."""
+"""The estimate that a method takes; the first two as in the paper."""
 METHOD_NOTES = {
     "pim-paper": "PIM, published rule: λ by the labelled accuracy of G, temperature 25, one start; L-BFGS.",
     "pim-release": "PIM, released settings: those of the authors' code, Adam included.",
@@ -55,7 +55,7 @@ class Plan:
     ----------
     subjects : sequence of Subject
     tails : sequence of Subject
-        Long-tailed versions of some, for the figure of lambda.
+        Long-tailed versions of the balanced ones, for the figure of lambda.
     methods : sequence of Method
     """
 
@@ -68,11 +68,11 @@ class Plan:
 class Report:
     """One of the benchmarks: the jobs that it needs, and what it writes."""
 
-    name: str
+    name: BenchmarkName
     jobs: Callable[[Plan], list[Job]]
     write: Callable[[Plan, Results, Path], Table]
     methods: tuple[str, ...] = ()
-    """Of which it needs one, where there are any here."""
+    """It needs at least one of these, if any are named."""
 
 
 def _fits(plan: Plan) -> list[Job]:
@@ -106,24 +106,20 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     columns = [Column(subject.name, part) for subject in plan.subjects for part in parts]
     columns.append(Column("", "mean error %"))
     columns += [Column(_paper(data), part) for data in _published(plan) for part in ("K̂", "error %")]
-    rows, held = [], []
+    rows, interval_notes = [], []
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
     for rule, (label, paper) in COUNTS.items():
-        inside: list[bool] = []
+        is_inside: list[bool] = []
         cells: list[Cell] = []
         errors_of_sets = []
         for subject in plan.subjects:
-            found = results.of(Count(subject, rule))
-            errors = [100 * abs(result["k"] / subject.n_categories - 1) for result in found]
-            interval, error = found[0]["interval"], _value(errors)
-            inside += [
-                result["interval"][0] <= subject.n_categories <= result["interval"][1]
-                for result in found
-                if result["interval"] is not None
-            ]
+            counts = results.of(Count(subject, rule))
+            error = _value([100 * abs(count["k"] / subject.n_categories - 1) for count in counts])
+            intervals = [count["interval"] for count in counts if count["interval"] is not None]
+            is_inside += [low <= subject.n_categories <= high for low, high in intervals]
             cells += [
-                _value([result["k"] for result in found], digits=0),
-                None if interval is None else f"{interval[0]}–{interval[1]}",
+                _value([count["k"] for count in counts], digits=0),
+                "{}–{}".format(*intervals[0]) if intervals else None,
                 error,
             ]
             errors_of_sets.append(error.mean)
@@ -133,18 +129,19 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
             if paper is None:
                 cells += [None, None]
             else:
-                printed = published.ESTIMATED_K[paper][data], published.K_ERROR_PRINTED[paper][data]
+                printed = published.ESTIMATED_K[paper][data], published.K_ERROR[paper][data]
                 cells += [Value(figure, digits=0) for figure in printed]
         rows.append(Row(label, cells))
-        if inside:
-            held.append(f"The true number is in {sum(inside)} of the {len(inside)} intervals ({label}).")
+        if is_inside:
+            within = f"{sum(is_inside)} of the {len(is_inside)}"
+            interval_notes.append(f"The true number is in {within} intervals ({label}).")
     truth: list[Cell] = []
     for subject in plan.subjects:
         truth += [Value(subject.n_categories, digits=0), None, None]
     rows.append(Row("true", [*truth, *[None] * (len(columns) - len(truth))]))
     notes = [
         "Error: |K̂ / K − 1|. 90 %: the interval that the estimator gives, of the first seed.",
-        *held,
+        *interval_notes,
         *_paper_notes(plan, []),
         *([published.K_ERROR_NOTE] if _published(plan) else []),
     ]
@@ -215,12 +212,12 @@ def _datasets(plan: Plan, results: Results, folder: Path) -> Table:
             [
                 *(
                     Value(count, digits=0)
-                    for count in (each.n_known, each.n_categories, each.n_labelled, each.n_unlabelled)
+                    for count in (data.n_known, data.n_categories, data.n_labelled, data.n_unlabelled)
                 ),
                 *[None] * 3,
             ],
         )
-        for name, each in published.DATASETS.items()
+        for name, data in published.DATASETS.items()
     ]
     sections = [Section("here", rows), Section("the paper's", paper)]
     table = Table("datasets", "Data sets", columns, sections, corner="data set")
@@ -330,7 +327,7 @@ def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
     return Table("lambda", "The weight of the conditional entropy", columns, [Section("", rows)], notes, {}, "set")
 
 
-REPORTS: dict[str, Report] = {
+REPORTS: dict[BenchmarkName, Report] = {
     report.name: report
     for report in (
         Report("datasets", _no_jobs, _datasets),
@@ -368,14 +365,14 @@ def _scored(
             chart.setdefault(subject.name, {})[short] = (values[0].mean, values[0].std)
             cells += values
         if len(plan.subjects) > 1:
-            of_seeds = np.mean([scores[subject] for subject in plan.subjects], axis=0)
-            cells += [_value(of_seeds[:, part].tolist()) for part in range(3)]
+            means = np.mean([scores[subject] for subject in plan.subjects], axis=0)  # a row for each seed
+            cells += [_value(means[:, part].tolist()) for part in range(3)]
         for data in _published(plan):
             figures = paper.get(str(published_label), {}).get(data)
             stds = deviations.get(str(published_label), {}).get(data, (None,) * 3)
-            cells += [None] * 3 if figures is None else [Value(*each) for each in zip(figures, stds, strict=True)]
+            cells += [None] * 3 if figures is None else list(map(Value, figures, stds))
         table_rows.append(Row(label, cells))
-    cited = dict.fromkeys(own for _, own, _ in rows if own is not None and own in paper)
+    cited = dict.fromkeys(label for _, label, _ in rows if label is not None and label in paper)
     table = Table(
         name,
         title,
@@ -391,7 +388,7 @@ def _scored(
 
 
 def _published(plan: Plan) -> list[str]:
-    """The data sets of the paper that some feature sets are of, each once."""
+    """The data sets of the paper that feature sets are made of, each once."""
     return list(dict.fromkeys(subject.published for subject in plan.subjects if subject.published is not None))
 
 
@@ -403,20 +400,20 @@ def _paper_notes(plan: Plan, rows: Sequence[str]) -> list[str]:
     if not _published(plan):
         return []
     notes = [f"Published figures: {published.CITATION}. They are on other features: do not compare them with ours."]
-    maybe = [subject.name for subject in plan.subjects if subject.is_as_published]
-    if maybe:
-        notes[0] += f" (Unless {', '.join(maybe)} is the released one: its sizes and width are.)"
+    like_released = [subject.name for subject in plan.subjects if subject.is_as_published]
+    if like_released:
+        notes[0] += f" (Unless {', '.join(like_released)} is the released one: its sizes and width are.)"
     if rows:
         notes.append(f"How they were obtained: {published.source_note(*rows)}")
     return notes
 
 
-def _scores(found: Sequence[Result]) -> list[list[float]]:
-    return [result["score"] for result in found]
+def _scores(results: Sequence[Result]) -> list[list[float]]:
+    return [result["score"] for result in results]
 
 
-def _nth_scores(found: Sequence[Result], i: int) -> list[list[float]]:
-    return [result["scores"][i] for result in found]
+def _nth_scores(results: Sequence[Result], i: int) -> list[list[float]]:
+    return [result["scores"][i] for result in results]
 
 
 def _value(values: Sequence[float], digits: int = 1) -> Value:

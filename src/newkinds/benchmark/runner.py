@@ -1,8 +1,8 @@
 """Runs jobs, keeps every finished result, and goes on from what is there when it is started again.
 
 A result is kept under a name made of all that it depends on (the samples, the settings, the seed, the device, the
-code that computes it, the libraries' versions), so it is taken again only where it would come out the same. (With
-another number of threads it may be rounded otherwise.)
+code that computes it, the libraries' versions), so it is used again only where it would come out the same. (Another
+number of threads may round it differently.)
 """
 
 import functools
@@ -42,25 +42,25 @@ CODE = (
     "benchmark/partitions.py",
     "benchmark/subjects.py",
 )
-"""Of the package, what a result depends on beside the settings that its job names."""
+"""Parts of the package that a result depends on beside the settings that its job names."""
 MOST_WORKERS = 8
-"""Unless asked for: each has the features in its own memory."""
+"""Unless more are asked for: each holds a copy of the features in memory."""
 _served: list[Job] = []
-"""In a worker process: the jobs, which work sent to it names by their place."""
+"""In a worker process: the jobs; what is sent to it names one by its place."""
 
 
 @dataclass
 class Results:
-    """What jobs found: `of(job)` has a result for each seed."""
+    """The results of finished jobs: `of(job)` has one for each seed."""
 
     seeds: Sequence[int]
-    found: dict[Job, list[Result]] = field(default_factory=dict)
+    by_job: dict[Job, list[Result]] = field(default_factory=dict)
 
     def of(self, job: Job) -> list[Result]:
-        return self.found[job]
+        return self.by_job[job]
 
-    def given(self, job: Job, i: int) -> list[Result]:
-        """What a job needs of others for the i-th seed."""
+    def needed(self, job: Job, i: int) -> list[Result]:
+        """The results of other jobs that a job needs for the i-th seed."""
         return [self.of(need)[i] for need in job.needs]
 
 
@@ -72,7 +72,10 @@ def run_jobs(
     say: Callable[[str], None] = lambda line: None,
     workers: int = 1,
 ) -> Results:
-    """Run jobs and those that they need, each once; results go to, and come from, `folder`.
+    """Run jobs and those that they need, each once; results are kept in `folder`, and taken from there.
+
+    A job whose input cannot be used (`InputError`) does not stop the others: the error that names it comes when
+    they are done. Any other error is a bug, and ends everything at once.
 
     Parameters
     ----------
@@ -81,7 +84,7 @@ def run_jobs(
     folder : path
     device : str
     say : callable
-        Told a line about each job that was computed.
+        Called with a line about each job that was computed.
     workers : int
         Processes that compute at the same time, with an equal share of the threads; 1: this one computes.
     """
@@ -90,18 +93,21 @@ def run_jobs(
 
 
 def default_workers(device: str) -> int:
-    """On a CPU one for each thread: small products gain more from a core each than from several cores."""
+    """On a CPU one for each thread: small products run faster on a core each than one by one on all cores."""
     return min(MOST_WORKERS, torch.get_num_threads()) if resolve_device(device).type == "cpu" else 1
 
 
 def device_name(device: str) -> str:
-    """With the model of a GPU."""
-    found = resolve_device(device)
-    return f"{found}, {torch.cuda.get_device_name(found)}" if found.type == "cuda" else str(found)
+    """The device that computes; with a GPU's model."""
+    resolved = resolve_device(device)
+    return f"{resolved}, {torch.cuda.get_device_name(resolved)}" if resolved.type == "cuda" else str(resolved)
 
 
 class _Running:
-    """Jobs on their way: those that wait for others, what can be computed, what is being computed."""
+    """Jobs in progress: those that wait for others, what can be computed, what is being computed.
+
+    A task is a job and the places of the seeds to compute it for.
+    """
 
     def __init__(
         self, jobs: Sequence[Job], seeds: Sequence[int], store: "_Store", say: Callable[[str], None]
@@ -119,37 +125,37 @@ class _Running:
         self._report()
         with _computers(self.jobs, workers) as submit:
             while True:
-                while free := [each for each in self.waiting if self._has_what_it_needs(each)]:
-                    for job in free:
+                while possible := [job for job in self.waiting if self._has_what_it_needs(job)]:
+                    for job in possible:
                         self._look_up(job)
                 while self.ready and len(self.computing) < workers:
-                    job, some = self.ready.popleft()
-                    given = [self.results.given(job, i) for i in some]
-                    number, seeds = self.jobs.index(job), [self.seeds[i] for i in some]
-                    self.computing[submit(number, seeds, given, device)] = job, some
+                    job, places = self.ready.popleft()
+                    needed = [self.results.needed(job, i) for i in places]
+                    number, seeds = self.jobs.index(job), [self.seeds[i] for i in places]
+                    self.computing[submit(number, seeds, needed, device)] = job, places
                 if not self.computing:
                     break
                 done = wait(self.computing, return_when=FIRST_COMPLETED).done
-                for future in sorted(done, key=lambda each: each.exception() is not None):  # an error comes last
-                    job, some = self.computing.pop(future)
-                    if (computed := self._computed(job, some, future)) is not None:
-                        self._keep(job, some, computed)
+                for future in sorted(done, key=_has_failed):  # errors last: what is finished is kept first
+                    job, places = self.computing.pop(future)
+                    if (computed := self._computed(job, places, future)) is not None:
+                        self._keep(job, places, computed)
         self._report()
         if self.failures:
-            told = "these could not be computed; the others are kept, and the same command goes on from there:"
-            raise InputError("\n".join([told, *self.failures]))
-        self.results.found = {job: self.results.of(job) for job in self.jobs}  # in their order
+            headline = "these could not be computed; the others are kept, and the same command goes on from there:"
+            raise InputError("\n".join([headline, *self.failures]))
+        self.results.by_job = {job: self.results.of(job) for job in self.jobs}  # in their order
         return self.results
 
     def _has_what_it_needs(self, job: Job) -> bool:
-        return all(need in self.results.found for need in job.needs)
+        return all(need in self.results.by_job for need in job.needs)
 
-    def _computed(self, job: Job, some: Sequence[int], future: Future[list[Result]]) -> list[Result] | None:
-        """What came of a job; None if it cannot be computed, which the others need not suffer from."""
-        name = f"{job.label}, seed {', '.join(str(self.seeds[i]) for i in some)}"
+    def _computed(self, job: Job, places: Sequence[int], future: Future[list[Result]]) -> list[Result] | None:
+        """The results of a task; None if its input cannot be used, which does not stop the others."""
+        name = f"{job.label}, seed {', '.join(str(self.seeds[i]) for i in places)}"
         try:
             return future.result()
-        except ValueError as error:
+        except InputError as error:
             self.failures.append(f"{name}: {error}")
             self.say(f"failed: {self.failures[-1]}")
             return None
@@ -158,30 +164,30 @@ class _Running:
             raise
 
     def _key(self, job: Job, i: int) -> str:
-        return self.store.key(job, self.seeds[i], self.results.given(job, i))
+        return self.store.key(job, self.seeds[i], self.results.needed(job, i))
 
     def _look_up(self, job: Job) -> None:
-        """What there is of a job already; the rest can be computed."""
+        """Read what is kept of a job; the rest can be computed."""
         self.waiting.remove(job)
         self.cells[job] = [self.store.read(self._key(job, i)) for i in range(len(self.seeds))]
         missing = [i for i, cell in enumerate(self.cells[job]) if cell is None]
-        parts = [missing] * bool(missing) if job.together else [[i] for i in missing]
-        self.ready.extend((job, part) for part in parts)
+        if missing:
+            self.ready.extend((job, places) for places in ([missing] if job.together else [[i] for i in missing]))
         self._finish(job)
 
-    def _keep(self, job: Job, some: Sequence[int], computed: Sequence[Result]) -> None:
-        for i, result in zip(some, computed, strict=True):
+    def _keep(self, job: Job, places: Sequence[int], computed: Sequence[Result]) -> None:
+        for i, result in zip(places, computed, strict=True):
             key = self._key(job, i)
-            self.store.write(key, job, self.seeds[i], self.results.given(job, i), result)
+            self.store.write(key, job, self.seeds[i], self.results.needed(job, i), result)
             self.cells[job][i] = self.store.read(key)
         self._finish(job)
         done, total = self._report()
         self.say(f"{done}/{total}  {time.perf_counter() - self.began:6.0f} s  {job.label}")
 
     def _finish(self, job: Job) -> None:
-        found = [cell for cell in self.cells[job] if cell is not None]
-        if len(found) == len(self.seeds):
-            self.results.found[job] = found
+        finished = [cell for cell in self.cells[job] if cell is not None]
+        if len(finished) == len(self.seeds):
+            self.results.by_job[job] = finished
 
     def _report(self) -> tuple[int, int]:
         done = sum(cell is not None for cells in self.cells.values() for cell in cells)
@@ -190,8 +196,12 @@ class _Running:
         return done, total
 
 
+def _has_failed(future: Future[list[Result]]) -> bool:
+    return future.exception() is not None
+
+
 Submit = Callable[[int, Sequence[int], Sequence[Sequence[Result]], str], Future[list[Result]]]
-"""Has a job computed: its place among the jobs, and what `Job.compute` takes."""
+"""Starts to compute a job, named by its place among the jobs; the rest is what `Job.compute` takes."""
 
 
 @contextmanager
@@ -206,7 +216,7 @@ def _computers(jobs: Sequence[Job], workers: int) -> Iterator[Submit]:
     def compute_here(number: int, *task: Any) -> Future[list[Result]]:
         future: Future[list[Result]] = Future()
         try:
-            with listening(lambda *_: None):  # what a fit reports is too fine here
+            with listening(lambda *_: None):  # a fit's own progress is too fine here
                 future.set_result(jobs[number].compute(*task))
         except Exception as error:
             future.set_exception(error)
@@ -253,7 +263,7 @@ def versions() -> Mapping[str, str]:
 
 @functools.cache
 def code_fingerprint() -> str:
-    """Of the code that results depend on."""
+    """A hash of the code that results depend on."""
     package = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for name in CODE:
@@ -271,27 +281,29 @@ class _Store:
         self._folder, self._device = folder, device
         folder.mkdir(parents=True, exist_ok=True)
 
-    def key(self, job: Job, seed: int, given: Sequence[Result]) -> str:
-        return hashlib.sha256(json.dumps(self._facts(job, seed, given), sort_keys=True).encode()).hexdigest()[:24]
+    def key(self, job: Job, seed: int, needed: Sequence[Result]) -> str:
+        facts = json.dumps(self._facts(job, seed, needed), sort_keys=True)
+        return hashlib.sha256(facts.encode()).hexdigest()[:24]
 
     def read(self, key: str) -> Result | None:
         try:
-            found: Result = json.loads((self._folder / f"{key}.json").read_text("utf-8"))["result"]
+            result: Result = json.loads((self._folder / f"{key}.json").read_text("utf-8"))["result"]
         except (FileNotFoundError, ValueError, KeyError, TypeError):  # a damaged one is computed again
             return None
-        return found
+        return result
 
-    def write(self, key: str, job: Job, seed: int, given: Sequence[Result], result: Result) -> None:
-        content = {"label": job.label, **self._facts(job, seed, given), "result": result}
+    def write(self, key: str, job: Job, seed: int, needed: Sequence[Result], result: Result) -> None:
+        content = {"label": job.label, **self._facts(job, seed, needed), "result": result}
         with staged(self._folder / f"{key}.json") as stage:
             stage.write_text(json.dumps(content, indent=1), "utf-8")
 
-    def _facts(self, job: Job, seed: int, given: Sequence[Result]) -> dict[str, Any]:
+    def _facts(self, job: Job, seed: int, needed: Sequence[Result]) -> dict[str, Any]:
+        libraries = {name: version for name, version in versions().items() if name not in ("newkinds", "python")}
         return {
             "samples": job.subject.fingerprint,
             "seed": seed,
-            "settings": job.settings(given),
+            "settings": job.settings(needed),
             "device": self._device,
             "code": code_fingerprint(),
-            "versions": {name: each for name, each in versions().items() if name not in ("newkinds", "python")},
+            "versions": libraries,
         }

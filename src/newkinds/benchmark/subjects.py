@@ -51,7 +51,7 @@ class Subject:
 
     @cached_property
     def class_sizes(self) -> IntArray:
-        """Of the classes in ascending order of their numbers."""
+        """Samples of each class, in ascending order of the classes' numbers."""
         return np.unique(self.truth, return_counts=True)[1]
 
     @cached_property
@@ -65,7 +65,7 @@ class Subject:
 
     @cached_property
     def fingerprint(self) -> str:
-        """By which the same samples with the same labels are known again."""
+        """A hash of the samples, their labels and their true classes."""
         digest = hashlib.sha256()
         features = self.collection.features
         digest.update(repr((features.shape, str(features.dtype))).encode())
@@ -77,13 +77,12 @@ class Subject:
 
     @property
     def published(self) -> str | None:
-        """The data set of the paper that this is of, judged by its name and number of classes."""
-        name = dataset_of(self.name)
-        return name if name is not None and DATASETS[name].n_categories == self.n_categories else None
+        """The data set of the paper that this is made of."""
+        return dataset_of(self.name, self.n_categories)
 
     @property
     def is_as_published(self) -> bool:
-        """Whether these may be the paper's own features: of its sizes, and as wide as its encoder's."""
+        """Whether these may be the paper's own features: they have its sizes and its encoder's width."""
         if self.published is None:
             return False
         paper: Dataset = DATASETS[self.published]
@@ -93,8 +92,8 @@ class Subject:
     def score(self, categories: IntArray) -> list[float]:
         """All, Old and New of the unlabelled samples, in percent."""
         unlabelled = self.labels == UNLABELLED
-        found = accuracy(self.truth[unlabelled], categories[unlabelled], known_categories(self.labels))
-        return [100 * found.all, 100 * found.old, 100 * found.new]
+        shares = accuracy(self.truth[unlabelled], categories[unlabelled], known_categories(self.labels))
+        return [100 * shares.all, 100 * shares.old, 100 * shares.new]
 
     def long_tailed(self, imbalance: float) -> "Subject":
         return Subject(f"{self.name}, long-tailed {imbalance:g}", long_tailed(self.collection, imbalance))
@@ -105,11 +104,11 @@ class Subject:
 
 
 def read_subjects(sources: Sequence[Path]) -> list[Subject]:
-    """Read feature sets; a folder that is none is one of feature sets."""
+    """Read feature sets; a folder that is not a feature set itself holds feature sets."""
     subjects = [_subject(path) for path in _feature_sets(sources)]
     names = [subject.name for subject in subjects]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"two feature sets are called {', '.join(twice)}: rename one")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"two feature sets are called {', '.join(repeated)}: rename one")
     if MEAN in names:
         raise InputError(f"a feature set is called {MEAN!r}, as the mean over the sets is: rename it")
     return subjects

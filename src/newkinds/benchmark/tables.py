@@ -10,7 +10,7 @@ import io
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -23,10 +23,6 @@ MARKDOWN_WIDTH = 125
 """Characters that GitHub shows side by side without breaking the lines of cells."""
 LATEX_WIDTH = 96
 """Characters, at \\footnotesize, across the two columns of LaTeX's article."""
-LATEX_HEIGHT = 48
-"""Lines, at \\footnotesize, on a page of it, beside a caption and notes."""
-LATEX_RULES = 6
-"""Lines that the heads and rules of a tabular take, and the space after it."""
 NOTHING = "–"
 
 
@@ -37,11 +33,11 @@ class Value:
     Parameters
     ----------
     mean : float
-        Not a number is shown like a cell that is empty.
+        NaN is shown as an empty cell is.
     std : float, optional
         Its standard deviation over seeds.
     digits : int
-        Places after the point of both, where they are shown; CSV has them all.
+        Places after the point that are shown, of both; CSV has them all.
 
     Examples
     --------
@@ -91,7 +87,7 @@ class Table:
     Parameters
     ----------
     name : str
-        Of the files it is written to, without an ending.
+        The name of its files, without an ending.
     title : str
     columns : sequence of Column or (group, name)
         Those of a group adjoin each other.
@@ -99,7 +95,7 @@ class Table:
     notes : sequence of str
         Lines below the table.
     best : mapping from a column's name to "largest" or "smallest"
-        In these columns the best number of each section is bold; numbers that look the same share it.
+        In these columns the best number of each section is bold; numbers that look the same are bold together.
     corner : str
         What the rows are.
 
@@ -168,7 +164,7 @@ def write_table(table: Table, folder: str | Path) -> tuple[Path, ...]:
 
 
 def to_csv(table: Table) -> str:
-    """The table as CSV (RFC 4180), one line a cell, with all digits.
+    """The table as CSV (RFC 4180), a line for each cell, with all digits.
 
     A cell has a mean and perhaps a std, or a text, or nothing.
     """
@@ -186,17 +182,17 @@ def to_csv(table: Table) -> str:
 
 
 def to_markdown(table: Table, *, level: int = 1) -> str:
-    """The table in GitHub's Markdown, one cell a group of columns.
+    """The table in GitHub's Markdown, one cell for each group of columns.
 
     Parameters
     ----------
     table : Table
     level : int
-        Of the heading: 1 for a page of its own.
+        Level of the heading: 1 for a page of its own.
     """
     groups = _groups(table)
     several = {tuple(table.columns[i].name for i in group) for group in groups if len(group) > 1}
-    # Where all groups have the same columns, these are named once, above; else in the head of each.
+    # Where all groups have the same columns, these are named once, above; otherwise in the head of each group.
     head = [_markdown_head(table, group, named=len(several) > 1) for group in groups]
     best = _best(table)
     lines = ["#" * level + " " + _markdown_text(table.title), ""]
@@ -230,33 +226,25 @@ def to_markdown(table: Table, *, level: int = 1) -> str:
 
 
 def to_latex(table: Table) -> str:
-    """The table in LaTeX, in plain ASCII, for any document that uses booktabs; a long one goes on over pages."""
+    """The table in LaTeX, in plain ASCII, for any document that uses booktabs: one `table*`, however long it is."""
     groups = _groups(table)
     best = _best(table)
     widths = []
     for group in groups:
         cells = [max(len(text) for text in _column_texts(table, i)) + 2 for i in group]
         widths.append(max(sum(cells), len(table.columns[group[0]].group) + 2))
-    blocks = _blocks(widths, LATEX_WIDTH - _label_width(table))
-    height = sum(len(section.rows) + bool(section.title) for section in table.sections) + LATEX_RULES
-    lines = ["% needs \\usepackage{booktabs}"]
-    pages = _blocks([height] * len(blocks), LATEX_HEIGHT)
-    for p, page in enumerate(pages):
-        lines += ["\\begin{table*}", "\\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}"]
-        title = _latex_text(table.title)
-        if p:
-            lines += ["\\addtocounter{table}{-1}", f"\\caption{{{title} (continued)}}"]
-        else:
-            lines += [f"\\caption{{{title}}}", f"\\label{{tab:{table.name}}}"]
-        for b in page:
-            if b > page.start:
-                lines += ["", "\\medskip"]
-            lines += _latex_block(table, [groups[i] for i in blocks[b]], best)
-        if page == pages[-1]:
-            for note in table.notes:
-                lines += ["", f"\\smallskip{{\\raggedright {_latex_text(note)}\\par}}"]
-        lines += ["\\end{table*}", ""]
-    return "\n".join(lines)
+    lines = [
+        "% needs \\usepackage{booktabs}",
+        "\\begin{table*}",
+        "\\centering\\footnotesize\\setlength{\\tabcolsep}{4pt}",
+        f"\\caption{{{_latex_text(table.title)}}}",
+        f"\\label{{tab:{table.name}}}",
+    ]
+    for block in _blocks(widths, LATEX_WIDTH - _label_width(table)):
+        lines += [*_latex_block(table, [groups[i] for i in block], best), "", "\\medskip"]
+    for note in table.notes:
+        lines += [f"{{\\raggedright {_latex_text(note)}\\par}}"]
+    return "\n".join([*lines, "\\end{table*}", ""])
 
 
 # What is shown, whatever the format
@@ -289,7 +277,7 @@ def _groups(table: Table) -> list[list[int]]:
 
 
 def _best(table: Table) -> list[list[set[int]]]:
-    """For every row of every section the columns in which it is the best. One number alone is not."""
+    """The columns in which each row of each section is the best. A number without a rival is not."""
     marks: list[list[set[int]]] = [[set() for _ in section.rows] for section in table.sections]
     for section, marked in zip(table.sections, marks, strict=True):
         for i, column in enumerate(table.columns):
@@ -302,9 +290,8 @@ def _best(table: Table) -> list[list[set[int]]]:
                 if isinstance(cell, Value) and not math.isnan(cell.mean)
             }
             if len(numbers) > 1:
-                choose: Callable[..., float] = max if table.best[column.name] == "largest" else min
-                wanted = choose(numbers.values())
-                for r in (r for r, number in numbers.items() if number == wanted):
+                best = max(numbers.values()) if table.best[column.name] == "largest" else min(numbers.values())
+                for r in (r for r, number in numbers.items() if number == best):
                     marked[r].add(i)
     return marks
 
@@ -319,9 +306,9 @@ def _column_texts(table: Table, i: int) -> list[str]:
 
 
 def _blocks(widths: Sequence[int], budget: int) -> list[range]:
-    """Split columns into as few blocks as keep each within the budget, the widest of them as narrow as can be.
+    """Split columns into as few blocks as fit the budget, and make the widest block as narrow as possible.
 
-    What is wider than the budget gets a block of its own.
+    A column that is wider than the budget gets a block of its own.
 
     Examples
     --------
@@ -330,19 +317,19 @@ def _blocks(widths: Sequence[int], budget: int) -> list[range]:
     >>> _blocks([20, 20, 20, 70], 90)
     [range(0, 3), range(3, 4)]
     """
-    tight = _filled(widths, budget)
+    widest = _filled(widths, budget)
     narrower = (_filled(widths, limit) for limit in range(budget))
-    return next((blocks for blocks in narrower if len(blocks) == len(tight)), tight)
+    return next((blocks for blocks in narrower if len(blocks) == len(widest)), widest)
 
 
 def _filled(widths: Sequence[int], limit: int) -> list[range]:
     """Blocks of neighbours, each filled up to the limit before the next begins."""
     starts, width = [0], 0
-    for i, each in enumerate(widths):
-        if i > starts[-1] and width + each > limit:
+    for i, column_width in enumerate(widths):
+        if i > starts[-1] and width + column_width > limit:
             starts.append(i)
             width = 0
-        width += each
+        width += column_width
     return [range(start, stop) for start, stop in pairwise([*starts, len(widths)])]
 
 
@@ -377,23 +364,12 @@ def _markdown_text(text: str) -> str:
 
 # LaTeX
 
-LATEX_MATHEMATICS = dict(
-    re.findall(
-        r"(\S):(\w+)",
-        "±:pm ×:times ·:cdot ≤:leq ≥:geq ≈:approx ≠:neq ∈:in ∪:cup ∞:infty √:surd ✓:surd ✗:times "
-        "→:rightarrow ←:leftarrow ↔:leftrightarrow ↑:uparrow ↓:downarrow Δ:Delta Π:Pi Σ:Sigma Ω:Omega "
-        "α:alpha β:beta γ:gamma δ:delta ε:epsilon η:eta θ:theta κ:kappa λ:lambda μ:mu ν:nu ξ:xi π:pi ρ:rho "
-        "σ:sigma τ:tau φ:phi χ:chi ψ:psi ω:omega",
-    )
-)
-"""Character → LaTeX's name for it."""
 LATEX_CHARACTERS = {
-    **{character: f"$\\{name}$" for character, name in LATEX_MATHEMATICS.items()},
-    **{character: f"${character}$" for character in "<>|"},
     **{character: f"\\{character}" for character in "&%$#_{}"},
-    **{"−": "$-$", "²": "$^2$", "³": "$^3$"},
-    **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "`": "\\`{}", '"': "''"},
-    **{"–": "\\textendash{}", "—": "\\textemdash{}", "…": "\\ldots{}", "‘": "`", "’": "'", "“": "``", "”": "''"},
+    **{character: f"${character}$" for character in "<>|"},
+    **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"},
+    **{"λ": "$\\lambda$", "λ\u0302": "$\\hat{\\lambda}$", "K\u0302": "$\\hat{K}$"},
+    **{"−": "$-$", "±": "$\\pm$", "–": "\\textendash{}", "…": "\\ldots{}"},
     **{"ß": "\\ss{}", "ø": "\\o{}", "Ø": "\\O{}", "æ": "\\ae{}", "Æ": "\\AE{}", "ł": "\\l{}", "Ł": "\\L{}"},
 }
 ACCENTS = {
@@ -401,33 +377,26 @@ ACCENTS = {
     **{"\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c"},
 }
 """Combining character → LaTeX's command."""
-HAT = "\u0302"
 
 
 def _latex_text(text: str) -> str:
-    """Text for pdflatex, whatever is in it; what has no name there is shown by its number, such as U+4E2D."""
-    # Composed, what is a letter of some language is one character; K̂ and λ̂ stay two, and are mathematics.
+    """Text for pdflatex, whatever is in it; a character without a name there is shown by its number, as U+4E2D."""
     composed = " ".join(unicodedata.normalize("NFC", text).split())
-    parts = re.findall(rf"[A-Za-zα-ω]{HAT}|.", composed)
-    done = "".join(
-        _latex_hat(part[0]) if part.endswith(HAT) and part[1:] else _latex_character(part) for part in parts
-    )
-    return re.sub("-(?=-)", "-{}", done)  # two hyphens, of an option of the command line, would become a dash
+    escaped = "".join(map(_latex_letter, re.findall(r".[\u0300-\u036f]*", composed)))
+    return re.sub("-(?=-)", "-{}", escaped)  # the two hyphens of a command's option would become a dash
 
 
-def _latex_hat(letter: str) -> str:
-    return f"$\\hat{{{LATEX_CHARACTERS.get(letter, letter).strip('$')}}}$"
-
-
-def _latex_character(character: str) -> str:
-    if character in LATEX_CHARACTERS:
-        return LATEX_CHARACTERS[character]
-    if character.isascii() and character.isprintable():
-        return character
-    base, marks = (parts := unicodedata.normalize("NFD", character))[0], parts[1:]
-    if base.isascii() and marks in ACCENTS:
+def _latex_letter(letter: str) -> str:
+    """A character, with its combining marks if there are any."""
+    if letter in LATEX_CHARACTERS:
+        return LATEX_CHARACTERS[letter]
+    decomposed = unicodedata.normalize("NFD", letter)
+    base, marks = decomposed[0], decomposed[1:]
+    if base.isascii() and base.isalpha() and marks in ACCENTS:
         return f"\\{ACCENTS[marks]}{{{base}}}"
-    return f"U+{ord(character):04X}"
+    if len(letter) > 1:
+        return "".join(map(_latex_letter, letter))
+    return letter if letter.isascii() and letter.isprintable() else f"U+{ord(letter):04X}"
 
 
 def _latex_cell(cell: Cell, best: bool) -> str:

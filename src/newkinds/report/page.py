@@ -12,8 +12,10 @@ from newkinds.report.charts import heat_table, line_chart
 from newkinds.run_folder import REPORT_FILE, read_predictions, read_run
 
 TYPICAL = 12
-"""Samples shown of a category: the most confident ones."""
+"""How many samples of a category are shown: the most confident ones."""
 TEXT_LENGTH = 160
+COUNT_SCORES = {"silhouette": "silhouette", "rehearsal": "hidden categories recovered (%)"}
+"""What a rule for the number of categories judges by, where it is not the labelled accuracy."""
 
 STYLE = """
 :root { --ink: #1c2430; --dim: #667085; --paper: #fff; --card: #f6f7f9; --line: #dfe3e8;
@@ -102,11 +104,11 @@ def _summary(record: dict[str, Any]) -> str:
         facts.append((shown, f"accuracy All / Old / New ({record['score']['protocol']})"))
     cells = "".join(f'<div class="fact"><b>{value}</b><span>{label}</span></div>' for value, label in facts)
     when = record["created"][:16].replace("T", " ")
-    made = (
+    origin = (
         f"{record['method'].upper()} · newkinds {record['versions']['newkinds']} · {when} UTC · "
         f"fitted in {record['seconds'].get('fit', 0):.1f} s"
     )
-    return f'<div class="dim">{escape(made)}</div><div class="facts">{cells}</div>'
+    return f'<div class="dim">{escape(origin)}</div><div class="facts">{cells}</div>'
 
 
 def _warnings(record: dict[str, Any]) -> str:
@@ -127,25 +129,17 @@ def _charts(record: dict[str, Any]) -> str:
         )
     if curves.get("rehearsal"):
         table = heat_table(curves["rehearsal"], chosen=(chosen["temperature"], chosen["lam"]))
-        figures.append((table, "How temperature and λ were chosen: what is found again (%) of hidden categories"))
+        figures.append((table, "How temperature and λ were chosen: hidden categories found again (%)"))
     if curves["n_categories"]:
-        score, share = (
-            ("silhouette", False)
-            if chosen["n_categories_rule"] == "silhouette"
-            else ("hidden categories recovered (%)", True)
-            if chosen["n_categories_rule"] == "rehearsal"
-            else ("labelled accuracy (%)", True)
-        )
+        rule = chosen["n_categories_rule"]
         chart = line_chart(
             curves["n_categories"],
             x_label="categories",
-            y_label=score,
+            y_label=COUNT_SCORES.get(rule, "labelled accuracy (%)"),
             marked=chosen["n_categories"],
-            percent=share,
+            percent=rule != "silhouette",
         )
-        figures.append(
-            (chart, f"How the number of categories was estimated ({escape(chosen['n_categories_rule'])})")
-        )
+        figures.append((chart, f"How the number of categories was estimated ({escape(rule)})"))
     if curves["objective"]:
         chart = line_chart(curves["objective"], x_label="epoch", y_label="objective")
         figures.append((chart, "The objective during training"))
@@ -172,7 +166,7 @@ def _sizes(record: dict[str, Any]) -> str:
 
 def _typical(record: dict[str, Any], predictions: pa.Table) -> str:
     columns = set(predictions.column_names)
-    show = next((name for name in ("thumbnail", "text") if name in columns), "id")
+    shown_column = next((name for name in ("thumbnail", "text") if name in columns), "id")
     categories = predictions["category"].to_numpy()
     confidence = predictions["confidence"].to_numpy()
     sections = []
@@ -180,21 +174,23 @@ def _typical(record: dict[str, Any], predictions: pa.Table) -> str:
         members = np.flatnonzero(categories == category["id"])
         typical = members[np.argsort(-confidence[members], kind="stable")[:TYPICAL]]
         rows = predictions.take(pa.array(typical)).to_pylist()
-        items = "".join(f"<li>{_sample(row, show)}</li>" for row in rows) or '<li class="dim">no sample</li>'
+        items = (
+            "".join(f"<li>{_sample(row, shown_column)}</li>" for row in rows) or '<li class="dim">no sample</li>'
+        )
         sections.append(
             f'<section class="category {category["kind"]}" id="c{category["id"]}"><h3>{escape(category["name"])} '
             f'<span class="tag">{category["kind"]}</span> <span class="dim">{category["size"]:,} samples</span>'
             f"</h3>"
-            f'<ul class="samples{"" if show == "thumbnail" else " texts"}">{items}</ul></section>'
+            f'<ul class="samples{"" if shown_column == "thumbnail" else " texts"}">{items}</ul></section>'
         )
     return "<h2>Typical samples</h2>" + "".join(sections)
 
 
-def _sample(row: dict[str, Any], show: str) -> str:
+def _sample(row: dict[str, Any], column: str) -> str:
     title = escape(f"{row['id']}: confidence {row['confidence']:.2f}, novelty {row['novelty']:.2f}")
-    if show == "thumbnail":
+    if column == "thumbnail":
         data = base64.b64encode(row["thumbnail"]).decode("ascii")
         return f'<img src="data:image/png;base64,{data}" title="{title}" alt="{escape(row["id"])}">'
-    text = row[show]
+    text = row[column]
     shown = text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
     return f'<span title="{title}">{escape(shown)}</span>'

@@ -1,0 +1,207 @@
+"""What the terminal shows: runs, estimates, progress."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from newkinds.runtime import report_progress
+from newkinds.selection.n_categories import CategoryCount
+from newkinds.terminal import BAR_WIDTH, SHOWN_CATEGORIES, progress_bars, show_estimate, show_run
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    return {
+        "source": {"name": "tickets", "samples": 12345, "labelled": 1000},
+        "method": "pim",
+        "chosen": {"lam": 0.2, "temperature": 40.0, "n_categories": 3, "n_categories_rule": None},
+        "curves": {"lam": None, "n_categories": None, "rehearsal": None, "objective": None},
+        "categories": [
+            {"id": 0, "name": "billing", "kind": "known", "size": 5000, "labelled": 1000},
+            {"id": 1, "name": "new-1", "kind": "new", "size": 2500, "labelled": 0},
+            {"id": 2, "name": "new-2", "kind": "new", "size": 0, "labelled": 0},
+        ],
+        "score": None,
+        "warnings": [],
+        "seconds": {"fit": 2.0},
+        "versions": {"newkinds": "1.2.3"},
+        **changes,
+    }
+
+
+def shown(show: Any, *arguments: Any, **options: Any) -> list[str]:
+    """The lines that a function prints, their words one blank apart."""
+    console = Console(file=io.StringIO(), width=160, color_system=None)
+    show(console, *arguments, **options)
+    assert isinstance(console.file, io.StringIO)
+    return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+
+
+def bar(share: float) -> str:
+    return "█" * round(BAR_WIDTH * share)
+
+
+def test_a_run_is_summed_up() -> None:
+    assert shown(show_run, record()) == [
+        "tickets: 12,345 samples, 1,000 labelled; 1 known categories, 2 new",
+        "PIM, λ 0.2, temperature 40, fitted in 2.0 s by newkinds 1.2.3",
+        "id category samples labelled",
+        f"0 billing 5,000 1,000 {bar(1)}",
+        f"1 new-1 new 2,500 0 {bar(0.5)}",
+        "2 new-2 new 0 0",
+    ]
+
+
+def test_a_method_without_lam_shows_none() -> None:
+    lines = shown(show_run, record(chosen={**record()["chosen"], "lam": None}, method="kmeans"))
+    assert lines[1].startswith("KMEANS, temperature 40,")
+
+
+def test_the_score_and_the_warnings_are_shown() -> None:
+    score = {"all": 0.5, "old": None, "new": 0.123, "protocol": "v2"}
+    lines = shown(show_run, record(score=score, warnings=["one is empty", "two are alike"]))
+    assert lines[2] == "Accuracy All / Old / New (v2): 50.0 / – / 12.3"
+    assert lines[-2:] == ["Warning: one is empty", "Warning: two are alike"]
+    assert not any("Warning" in line or "Accuracy" in line for line in shown(show_run, record()))
+
+
+def test_markup_in_names_is_shown_as_it_is() -> None:
+    warning = "see [1], [/] and :car: in C:\\"
+    made = record(source={**record()["source"], "name": "[red]a[/red] :car: \\"}, warnings=[warning])
+    made["categories"][0]["name"] = "[bold]b[/bold] :car:"
+    made["categories"][1]["name"] = "[/c]\\"
+    lines = shown(show_run, made)
+    assert lines[0].startswith("[red]a[/red] :car: \\: 12,345 samples")
+    assert lines[3].startswith("0 [bold]b[/bold] :car: 5,000")
+    assert lines[4].startswith("1 [/c]\\ new 2,500")
+    assert lines[-1] == f"Warning: {warning}"
+
+
+def many(n_known: int, n_new: int) -> list[dict[str, Any]]:
+    kinds = ["known"] * n_known + ["new"] * n_new
+    return [
+        {"id": i, "name": f"{kind}-{i}", "kind": kind, "size": 1000 - i, "labelled": 7 if kind == "known" else 0}
+        for i, kind in enumerate(kinds)
+    ]
+
+
+def test_of_many_categories_the_first_are_listed_and_the_rest_is_summed_up() -> None:
+    n_known, n_new = SHOWN_CATEGORIES + 2, SHOWN_CATEGORIES + 1
+    categories = many(n_known, n_new)
+    lines = shown(show_run, record(categories=categories))[3:]
+    assert len(lines) == 2 * SHOWN_CATEGORIES + 2
+    names = [category["name"] for category in categories]
+    first_new = SHOWN_CATEGORIES + 1
+    assert [line.split()[1] for line in lines[:SHOWN_CATEGORIES]] == names[:SHOWN_CATEGORIES]
+    assert lines[SHOWN_CATEGORIES] == "… 2 more known (show --all) 1,959 14"
+    assert [line.split()[1] for line in lines[first_new:-1]] == names[n_known : n_known + SHOWN_CATEGORIES]
+    assert lines[-1] == f"… 1 more new (show --all) {1000 - (n_known + n_new - 1)} 0"
+
+
+def test_all_categories_are_listed_on_request_and_where_they_are_few() -> None:
+    n = SHOWN_CATEGORIES
+    assert len(shown(show_run, record(categories=many(n + 5, n + 5)), everything=True)) == 3 + 2 * (n + 5)
+    assert not any("more" in line for line in shown(show_run, record(categories=many(n, n))))
+
+
+def test_a_run_without_categories_or_samples_can_be_shown() -> None:
+    assert shown(show_run, record(categories=[]))[-1] == "id category samples labelled"
+    assert shown(show_run, record(categories=record()["categories"][2:]))[-1] == "2 new-2 new 0 0"
+
+
+def test_the_curve_of_lam_marks_the_chosen_one_and_the_longest_bar_is_the_best() -> None:
+    curves = {**record()["curves"], "lam": [[0.1, 0.5], [0.2, 0.7], [0.3, 0.6]]}
+    lines = shown(show_run, record(curves=curves))[2:6]
+    assert lines == [
+        "λ score",
+        f"0.1 0.500 {bar(0.2)}",
+        f"0.2 0.700 {bar(1)} chosen",
+        f"0.3 0.600 {bar(0.6)}",
+    ]
+
+
+def test_equal_scores_have_full_bars() -> None:
+    curves = {**record()["curves"], "lam": [[0.1, 0.5], [0.2, 0.5]]}
+    assert shown(show_run, record(curves=curves))[3] == f"0.1 0.500 {bar(1)}"
+
+
+def test_the_number_of_categories_is_shown_with_its_interval_and_curve() -> None:
+    curves = {**record()["curves"], "n_categories": [[2, 0.5], [3, 0.75]]}
+    chosen = {**record()["chosen"], "n_categories_interval": [2, 6]}
+    lines = shown(show_run, record(curves=curves, chosen=chosen))
+    assert lines[2] == "3 categories; from 2 to 6 with a probability of 90 %"
+    assert lines[3] == "categories score"
+    assert lines[5] == f"3 0.750 {bar(1)} chosen"
+    assert "categories;" not in shown(show_run, record(curves=curves))[2]
+
+
+def test_the_table_of_rehearsals_marks_the_chosen_setting() -> None:
+    rehearsal = [[40.0, 0.2, 0.5, 8], [40.0, 0.1, 0.755, 8], [10.0, 0.2, 0.25, 8]]
+    made = record(curves={**record()["curves"], "rehearsal": rehearsal})
+    assert shown(show_run, made)[2:5] == ["found again in rehearsals, %: T \\ λ 0.1 0.2", "10 25.0", "40 75.5 50.0"]
+    console = Console(file=io.StringIO(), width=160, force_terminal=True, color_system="standard")
+    show_run(console, made)
+    assert isinstance(console.file, io.StringIO)
+    table = console.file.getvalue().split("found again")[1]
+    marked = re.findall(r"\x1b\[1;33m(.*?)\x1b", table)
+    assert [text.strip() for text in marked] == ["50.0"]
+
+
+def count(**changes: Any) -> CategoryCount:
+    made: dict[str, Any] = {"n_categories": 12, "curve": {}, "bounds": (5, 40), "method": "rehearsal"}
+    return CategoryCount(**made | changes)
+
+
+def test_an_estimate_is_shown_with_its_interval_and_curve() -> None:
+    curve = {11: 0.25, 12: 0.5}
+    assert shown(show_estimate, count(curve=curve, interval=(10, 15)), 5) == [
+        "12 categories, 5 known and 7 new (rehearsal, searched 5 to 40)",
+        "from 10 to 15 with a probability of 90 %",
+        "categories score",
+        f"11 0.250 {bar(0.2)}",
+        f"12 0.500 {bar(1)} chosen",
+    ]
+    assert len(shown(show_estimate, count(), 5)) == 1
+
+
+@pytest.mark.parametrize("bound", [5, 40])
+def test_an_estimate_at_its_bound_is_warned_of(bound: int) -> None:
+    lines = shown(show_estimate, count(n_categories=bound, method="max-acc-kmeans"), 5)
+    assert lines[-1] == "Warning: the estimate is at the bound of its search; give wider --bounds"
+
+
+@pytest.mark.parametrize(("quiet", "is_terminal"), [(True, True), (False, False)])
+def test_progress_is_shown_neither_when_quiet_nor_where_there_is_no_terminal(
+    quiet: bool, is_terminal: bool
+) -> None:
+    console = Console(file=io.StringIO(), force_terminal=is_terminal)
+    with progress_bars(console, quiet):
+        report_progress("training", 1, 2)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == ""
+
+
+def test_progress_has_a_bar_for_each_stage_and_hides_those_that_are_finished() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
+    assert isinstance(console.file, io.StringIO)
+    with progress_bars(console, quiet=False):
+        report_progress("reading [a]", 1, 2)
+        report_progress("reading [a]", 2, 2)
+        report_progress("training", 30, 100)
+    last = console.file.getvalue().split("\r")
+    frames = [" ".join(re.sub(r"\x1b\[.*?[a-zA-Z]", "", frame).split()) for frame in last]
+    final = [frame for frame in frames if frame][-1]
+    assert re.match(r"training \S+ +30/100 ", final)
+    assert "reading" not in final
+
+
+def test_after_the_block_nobody_listens() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True)
+    with progress_bars(console, quiet=False):
+        pass
+    assert isinstance(console.file, io.StringIO)
+    before = console.file.getvalue()
+    report_progress("training", 1, 2)
+    assert console.file.getvalue() == before
