@@ -39,7 +39,7 @@ from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
 from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
 from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads
-from newkinds.runtime import n_processes, rank, report_progress, seeded, total
+from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
 
 STATE_FILE = "state.json"
 Classifier = Literal["simgcd", "uno"]
@@ -296,7 +296,7 @@ class _Training:
         if n_processes() > 1:  # each has the gradient of the whole loss through its own samples, times their number
             for value in self.parameters.values():
                 assert value.grad is not None
-                value.grad = total(value.grad) / n_processes()
+                value.grad = sum_over_processes(value.grad) / n_processes()
         self.optimiser.step()
         return loss_sum
 
