@@ -135,7 +135,12 @@ def processes(device: str) -> Iterator[str]:
             )
         kind = torch.device("cuda", local_rank)
         torch.cuda.set_device(kind)
-    store, global_rank, size = next(rendezvous("env://"))
+    try:
+        store, global_rank, size = next(rendezvous("env://"))
+    except ValueError as error:  # RANK or the address of the first process is not set
+        raise InputError(
+            f"WORLD_SIZE={count} asks for {count} processes: start them by torchrun ({error})"
+        ) from error
     # Workers that torchrun has restarted must not find the addresses of those that died.
     attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
     store = torch.distributed.distributed_c10d.PrefixStore(attempt, store)
@@ -153,7 +158,10 @@ def processes(device: str) -> Iterator[str]:
 
 def n_started() -> int:
     """How many processes `torchrun` started, joined or not; 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    count = os.environ.get("WORLD_SIZE", "1")
+    if not count.isdecimal() or int(count) < 1:
+        raise InputError(f"WORLD_SIZE must be the number of processes; got {count!r}")
+    return int(count)
 
 
 def n_cores() -> int:
