@@ -512,8 +512,8 @@ def test_no_worker_outlives_its_parent(many, tmp_path, number):
             os.killpg(process.pid, number)  # as the terminal does
         else:
             os.kill(process.pid, number)
-        process.wait(10)
-        until = time.monotonic() + 3
+        process.wait(PATIENCE)
+        until = time.monotonic() + PATIENCE
         while any(map(is_alive, workers)) and time.monotonic() < until:
             time.sleep(0.02)
         left = [pid for pid in workers if is_alive(pid)]

@@ -21,6 +21,8 @@ Listener = Callable[[str, int, int], None]
 
 _joined = False
 """Whether this process has joined others."""
+_n_joins = 0
+"""How often it has done so."""
 _listener: ContextVar[Listener | None] = ContextVar("newkinds_progress_listener", default=None)
 
 
@@ -120,7 +122,7 @@ def processes(device: str) -> Iterator[str]:
     if count == 1:
         yield device
         return
-    global _joined
+    global _joined, _n_joins
     import torch
     from torch import distributed
     from torch.distributed.rendezvous import rendezvous
@@ -141,8 +143,9 @@ def processes(device: str) -> Iterator[str]:
         raise InputError(
             f"WORLD_SIZE={count} asks for {count} processes: start them by torchrun ({error})"
         ) from error
-    # Workers that torchrun has restarted must not find the addresses of those that died.
-    attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    # Neither those that torchrun has restarted nor those that join again may find the addresses of before.
+    attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}, {_n_joins}"
+    _n_joins += 1
     store = torch.distributed.distributed_c10d.PrefixStore(attempt, store)
     backend = "nccl" if kind.type == "cuda" else "gloo"
     distributed.init_process_group(backend, store=store, rank=global_rank, world_size=size)

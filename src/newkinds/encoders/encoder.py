@@ -101,8 +101,13 @@ def reason(error: Exception) -> str:
 
 @contextmanager
 def encoding_errors(name: str, kind: Kind) -> Iterator[None]:
-    """Turn whatever a library raises over a model and its samples into an InputError that names the encoder."""
+    """Turn what a library raises over a model and its samples into an InputError that names the encoder.
+
+    Not a lack of memory, which is neither's fault.
+    """
     try:
         yield
     except Exception as error:  # of torch, of onnxruntime, of tokenizers: they share no base
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            raise
         raise InputError(f"{name} cannot encode these {kind}: {reason(error)}") from error
