@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_an_error_in_the_work_is_raised_and_no_process_is_left() -> None:
 def test_an_error_in_the_block_gives_up_what_is_being_done(tmp_path: Path) -> None:
     begun, done = tmp_path / "begun", tmp_path / "done"
     work = f"(open({str(begun)!r}, 'w').close(), __import__('time').sleep(20), open({str(done)!r}, 'w').close())"
-    results = []
+    results: list[Future[object]] = []
 
     def interrupted() -> None:
         with worker_processes(1) as pool:

@@ -21,7 +21,7 @@ from newkinds.encoders.modules import ModuleEncoder
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
 from newkinds.methods.heads import cosine_decay
-from newkinds.methods.simgcd import teacher_temperature
+from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.names import Classifier
 
 SMALL = Finetuning(epochs=3, batch_size=8, outputs=64, learning_rate=0.05, workers=0)
@@ -56,7 +56,7 @@ def small_head(width: int, outputs: int) -> ProjectionHead:
     with torch.no_grad():
         for layer in head.layers:
             for weights in layer.parameters():
-                weights *= 5
+                weights.mul_(5)
     return head
 
 
@@ -239,11 +239,11 @@ def test_the_teacher_of_simgcd_warms_up_over_the_epochs(
     tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its temperature falls from that of the first epoch to the last one's, as in a training of a head alone."""
-    real, temperatures = finetuning.simgcd_loss, list[float]()
+    temperatures: list[float] = []
 
     def loss(cosines: torch.Tensor, labels: torch.Tensor, teacher: float) -> torch.Tensor:
         temperatures.append(teacher)
-        return real(cosines, labels, teacher)
+        return simgcd_loss(cosines, labels, teacher)
 
     monkeypatch.setattr(finetuning, "simgcd_loss", loss)
     settings = replace(SMALL, epochs=16, batch_size=24, classifier="simgcd", n_categories=3)

@@ -9,6 +9,7 @@ from newkinds import InputError
 from newkinds.data import digits
 from newkinds.engine import Samples, kmeans, seed_centroids
 from newkinds.engine.clustering import _Lloyd, _sum_by_index, _sum_by_product, category_sums
+from newkinds.names import SEEDINGS, Seeding
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,8 @@ def test_known_centroids_start_at_class_means(features: torch.Tensor) -> None:
         assert (unlabelled == centroid).all(dim=1).any()
 
 
-@pytest.mark.parametrize("seeding", ["greedy", "d2", "random"])
-def test_seeds_differ_between_restarts_and_repeat_for_a_seed(features: torch.Tensor, seeding: str) -> None:
+@pytest.mark.parametrize("seeding", SEEDINGS)
+def test_seeds_differ_between_restarts_and_repeat_for_a_seed(features: torch.Tensor, seeding: Seeding) -> None:
     one = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))
     again = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))
     assert torch.equal(one, again)
@@ -77,7 +78,7 @@ def test_d2_seeding_draws_in_proportion_to_squared_distance() -> None:
 
 
 def test_greedy_seeding_starts_lower_than_plain(features: torch.Tensor) -> None:
-    def mean_start(seeding: str) -> float:
+    def mean_start(seeding: Seeding) -> float:
         seeds = seed_centroids(features, 30, seeding=seeding, n_init=20, rng=state())
         return float(torch.cdist(features.expand(20, -1, -1), seeds).square().amin(-1).sum(-1).mean())
 
