@@ -313,6 +313,31 @@ def test_a_number_of_categories_without_a_classifier_is_refused(
         finetune(photos, "tiny", tmp_path / "own", replace(SMALL, n_categories=3), device="cpu")
 
 
+def test_accumulating_averages_over_the_parts(photos: RawCollection, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8, accumulate=3))
+    monkeypatch.setattr(training, "_loss", lambda views, labels: views.sum() * 0 + 6.0 + labels.float().mean() * 0)
+    views = [[training.view((item, seed)) for item in photos.items] for seed in (0, 1)]
+    assert training._step(np.arange(24), views) == pytest.approx(6.0)
+
+
+def test_every_epoch_has_its_own_views_and_its_own_randomness(
+    photos: RawCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8))
+    seeds = [seed for _, seed in training._samples()]
+    assert len(seeds) == len(set(seeds)) == 2 * 24 * 3
+    drawn: list[float] = []
+
+    def step(*_: object) -> float:
+        drawn.append(float(torch.rand(1)))
+        return 0.0
+
+    monkeypatch.setattr(training, "_step", step)
+    for _ in range(3):
+        training.run_epoch(iter(()))
+    assert len(drawn) == len(set(drawn)) == 9
+
+
 def test_accumulating_compares_within_parts_and_still_learns(
     tiny: None, photos: RawCollection, tmp_path: Path
 ) -> None:

@@ -146,6 +146,19 @@ def test_a_fine_tuned_encoder_has_the_tensors_that_changed(base: Path, tuned: Pa
     assert after.name == str(tuned.resolve())
 
 
+def test_the_same_tensors_upon_another_base_are_another_encoder(saved_model, tuned: Path, tmp_path: Path) -> None:
+    """Else the cache would give the features of one to the other."""
+
+    def change_a_weight(model: Any) -> None:
+        with torch.no_grad():
+            model.layernorm.weight[0] += 1
+
+    other = saved_model("vit", change=change_a_weight)
+    write_tuned(tmp_path / "other", base=str(other), base_fingerprint=load(other).fingerprint)
+    assert not np.allclose(load(tmp_path / "other").encode(pixels()), load(tuned).encode(pixels()))
+    assert load(tmp_path / "other").fingerprint != load(tuned).fingerprint
+
+
 def test_a_fine_tuned_encoder_can_be_fine_tuned(tuned: Path, tmp_path: Path) -> None:
     write_tuned(tmp_path / "twice", base=str(tuned), base_fingerprint=load(tuned).fingerprint)
     assert load(tmp_path / "twice").fingerprint != load(tuned).fingerprint

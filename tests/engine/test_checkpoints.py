@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from newkinds.engine import Clustering, Run, Trained, checkpointing, kmeans, optimise, training
+from newkinds.engine import Clustering, Run, Trained, checkpointing, checkpoints, kmeans, optimise, training
 from newkinds.engine.clustering import _Lloyd
 from newkinds.engine.evaluation import BlockEvaluator
 from newkinds.engine.solvers import LBFGS, Adam
@@ -307,6 +307,49 @@ def test_another_training_takes_nothing_over(states: Path, tmp_path: Path, steps
         assert steps.calls == everything
         train(max_iter=20)
     assert steps.calls == everything  # the first training is still remembered
+
+
+def test_another_learning_rate_of_adam_takes_nothing_over(tmp_path: Path, steps: Count) -> None:
+    expected = train("adam", max_iter=5, learning_rate=0.02)
+    with checkpointing(tmp_path, seconds=0):
+        train("adam", max_iter=5, learning_rate=0.01)
+        assert same(train("adam", max_iter=5, learning_rate=0.02), expected)
+    assert steps.calls == 15
+
+
+def test_another_version_takes_nothing_over(
+    tmp_path: Path, steps: Count, updates: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with checkpointing(tmp_path, seconds=0):
+        train(max_iter=5)
+        cluster()
+        before = steps.calls, updates.calls
+        monkeypatch.setattr(checkpoints, "__version__", "another")
+        train(max_iter=5)
+        cluster()
+    assert (steps.calls, updates.calls) == (2 * before[0], 2 * before[1])
+
+
+def test_between_two_states_there_is_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes a second by this clock, a state is due every seven."""
+    now, saved = 0.0, list[float]()
+    step, save = Adam.step, checkpoints.Checkpoint.save
+
+    def slow_step(self: Adam, most: int = 1) -> torch.Tensor:
+        nonlocal now
+        now += 1
+        return step(self, most)
+
+    def noted_save(self: checkpoints.Checkpoint, arrays: checkpoints.Arrays) -> None:
+        saved.append(now)
+        save(self, arrays)
+
+    monkeypatch.setattr("newkinds.engine.checkpoints.time.monotonic", lambda: now)
+    monkeypatch.setattr(Adam, "step", slow_step)
+    monkeypatch.setattr(checkpoints.Checkpoint, "save", noted_save)
+    with checkpointing(tmp_path, seconds=7):
+        train("adam", max_iter=24)
+    assert saved == [7, 14, 21, 24]  # the last is the result
 
 
 OTHER_CLUSTERINGS: dict[str, dict[str, Any]] = {

@@ -274,6 +274,15 @@ def test_no_more_than_a_block_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch)
     assert source.most <= 2048  # a block of the training may be longer than what is loaded ahead
 
 
+@pytest.mark.parametrize(("n", "count"), [(1, 2), (8191, 2), (8192, 4), (20_000, 8), (1 << 18, 64), (1 << 19, 64)])
+def test_the_lanes_depend_on_the_number_of_samples_only(n: int, count: int) -> None:
+    """So that several processes, and those that come after them, add up in the same order."""
+    some = Samples(torch.ones(n, 1))
+    assert len(some.lanes) == count
+    assert [lane.start for lane in some.lanes] == [n * lane // count for lane in range(count)]
+    assert some.lanes[-1].stop == n
+
+
 def test_reading_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "CHECKED_ROWS", 100)
     heard = []
