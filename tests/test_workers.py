@@ -97,10 +97,11 @@ def test_an_interruption_is_left_to_the_parent() -> None:
 
 
 PARENT = """
-    import os, time
+    import signal, time
     from newkinds.workers import worker_processes
 
     if __name__ == "__main__":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
         with worker_processes(2, exec, ("import os; print(os.getpid(), flush=True)",)) as pool:
             for work in [pool.submit(time.sleep, 600) for _ in range(2)]:
                 work.result()

@@ -141,6 +141,14 @@ def test_features_of_another_encoder_are_refused(made):
         features_for(made.encoder, other, Encoding())
 
 
+def test_features_are_known_by_the_fingerprint_of_their_encoder_not_by_its_name(made):
+    changed = replace(made, encoder={**made.encoder, "fingerprint": "other"})
+    with pytest.raises(InputError, match=r"these features are of .*tiny\.onnx, the run was made with"):
+        features_for(made.encoder, changed, Encoding())
+    moved = replace(made, encoder={**made.encoder, "name": "moved.onnx"})
+    assert features_for(made.encoder, moved, Encoding()) is moved
+
+
 def test_features_of_the_same_or_of_an_unknown_encoder_are_taken(made):
     assert features_for(made.encoder, made, Encoding()) is made
     unknown = replace(made, encoder=None)
