@@ -26,7 +26,8 @@ from torch import Tensor
 
 from newkinds import PIM
 from newkinds.data import FeatureSet, read_features
-from newkinds.engine import Run, Samples, SolverName, kmeans, optimise, seed_centroids
+from newkinds.engine import Run, Samples, kmeans, optimise, seed_centroids
+from newkinds.names import SolverName
 from newkinds.engine.partitioner import FloatArray
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.metrics import accuracy

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from newkinds.data import read_features
-from newkinds.engine import Run, Seeding, kmeans, optimise
+from newkinds.engine import Run, kmeans, optimise
+from newkinds.names import Seeding
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION

@@ -1,10 +1,21 @@
-"""Devices and progress."""
+"""Devices, randomness, progress, and processes before they have joined. Several are in tests/engine."""
 
 import pytest
 import torch
 
 from newkinds import InputError
-from newkinds.runtime import listening, report_progress, resolve_device
+from newkinds.runtime import (
+    least_over_processes,
+    listening,
+    n_processes,
+    n_started,
+    processes,
+    rank,
+    report_progress,
+    resolve_device,
+    seeded,
+    sum_over_processes,
+)
 
 
 def test_auto_takes_a_device_that_is_there() -> None:
@@ -16,7 +27,7 @@ def test_unknown_device_is_refused() -> None:
         resolve_device("tpu")
 
 
-@pytest.mark.parametrize("device", ["cpu:x", "cpu:7"])
+@pytest.mark.parametrize("device", ["cpu:x", "cpu:7", "cpu:-1", "cpu:99999999999999999999"])
 def test_a_device_that_cannot_be_is_refused(device: str) -> None:
     with pytest.raises(InputError, match=f"device='{device}'"):
         resolve_device(device)
@@ -34,3 +45,48 @@ def test_progress_reaches_the_listener_only_inside_the_block() -> None:
         report_progress("training", 1, 2)
     report_progress("training", 2, 2)
     assert heard == [("training", 1, 2)]
+
+
+def test_the_global_generator_is_seeded_in_the_block_and_put_back_after_it() -> None:
+    before = torch.get_rng_state()
+    drawn = []
+    for seed in (0, 0, 1):
+        with seeded(seed, torch.device("cpu")):
+            drawn.append(float(torch.rand(1)))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+    def interrupted() -> None:
+        with seeded(3, torch.device("cpu")):
+            torch.rand(1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_one_process_is_the_first_and_sums_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with processes("cpu") as device:
+        assert device == "cpu"
+        assert (n_started(), n_processes(), rank()) == (1, 1, 0)
+        assert sum_over_processes(torch.tensor([1.0, 2.0])).tolist() == [1.0, 2.0]
+        assert least_over_processes(5) == 5
+
+
+@pytest.mark.parametrize("count", ["many", "0", "-2", "", "1.5"])
+def test_a_number_of_processes_that_cannot_be_is_refused(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", count)
+    with pytest.raises(InputError, match=f"WORLD_SIZE must be the number of processes; got '{count}'"):
+        n_started()
+
+
+def test_processes_that_torchrun_did_not_start_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a cluster sets WORLD_SIZE and nothing else."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match=r"WORLD_SIZE=2 asks for 2 processes: start them by torchrun \(.*RANK"):
+        processes("cpu").__enter__()
+    assert n_processes() == 1

@@ -8,24 +8,26 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from newkinds.errors import InputError
+from newkinds.names import DeviceName
 
 if TYPE_CHECKING:
     import torch
 
-Device = Literal["auto", "cpu", "cuda", "mps"]
 Listener = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
 
 _joined = False
 """Whether this process has joined others."""
+_n_joins = 0
+"""How often it has done so."""
 _listener: ContextVar[Listener | None] = ContextVar("newkinds_progress_listener", default=None)
 
 
 def resolve_device(device: str) -> "torch.device":
-    """The torch device that a `device` parameter names, checked to be there.
+    """The torch device that a `device` parameter names, or InputError where this machine lacks it.
 
     Examples
     --------
@@ -44,21 +46,21 @@ def resolve_device(device: str) -> "torch.device":
         return torch.device("cuda" if available["cuda"] else "cpu")
     kind = device.partition(":")[0]
     if kind not in available:
-        raise InputError(f"device must be one of {', '.join(get_args(Device))}; got {device!r}")
+        raise InputError(f"device must be one of {', '.join(get_args(DeviceName))}; got {device!r}")
     if not available[kind]:
         raise InputError(f"device={device!r} was asked for but this machine has none; try device='auto'")
     try:
-        found = torch.device(device)
+        resolved = torch.device(device)
     except RuntimeError as error:
         raise InputError(f"device={device!r} is not the name of a device, such as 'cuda' or 'cuda:0'") from error
     count = torch.cuda.device_count() if kind == "cuda" else 1
-    if (found.index or 0) >= count:
+    if (resolved.index or 0) >= count:
         raise InputError(f"device={device!r} was asked for but there are only {count} of its kind")
-    return found
+    return resolved
 
 
 def on_device(device: "torch.device") -> AbstractContextManager[object]:
-    """In this block a GPU is the current one, which kernels, streams and graphs take for granted."""
+    """Make a GPU the current one for this block: kernels, streams and graphs take that for granted."""
     import torch
 
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
@@ -66,21 +68,21 @@ def on_device(device: "torch.device") -> AbstractContextManager[object]:
 
 @contextmanager
 def seeded(seed: int, device: "torch.device") -> Iterator[None]:
-    """PyTorch's own generators, on the CPU and the device, seeded for this block and put back after it."""
+    """Seed PyTorch's global generators, on the CPU and the device, for this block; put them back after it."""
     import torch
 
-    there: Any = {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)
+    accelerator: Any = {"cuda": torch.cuda, "mps": torch.mps}.get(device.type)
     with on_device(device):
-        before = torch.get_rng_state(), there and there.get_rng_state()
+        before = torch.get_rng_state(), accelerator and accelerator.get_rng_state()
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reach every device
-        if there:
-            there.manual_seed(seed)
+        if accelerator:
+            accelerator.manual_seed(seed)
         try:
             yield
         finally:
             torch.set_rng_state(before[0])
-            if there:
-                there.set_rng_state(before[1])
+            if accelerator:
+                accelerator.set_rng_state(before[1])
 
 
 @contextmanager
@@ -114,33 +116,39 @@ def report_progress(stage: str, done: int, total: int) -> None:
 def processes(device: str) -> Iterator[str]:
     """Join the other processes where `torchrun` started several, and leave them when the block ends.
 
-    Gives the device that this process should use: with several GPUs in a machine each process has its own.
+    Yields the device that this process should use: where a machine has several GPUs, each process has its own.
     """
     count = n_started()
     if count == 1:
         yield device
         return
-    global _joined
+    global _joined, _n_joins
     import torch
     from torch import distributed
     from torch.distributed.rendezvous import rendezvous
 
     kind = resolve_device(device)
     if kind.type == "cuda":
-        own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
-        if kind.index is not None or own >= there:
+        local_rank, n_gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if kind.index is not None or local_rank >= n_gpus:
             raise InputError(
                 f"device={device!r} with {count} processes: each takes a GPU of its own, and this machine has "
-                f"{there}; start no more processes a machine than that and ask for 'cuda', or for 'cpu'"
+                f"{n_gpus}; start no more processes a machine than that and ask for 'cuda', or for 'cpu'"
             )
-        kind = torch.device("cuda", own)
+        kind = torch.device("cuda", local_rank)
         torch.cuda.set_device(kind)
-    store, own_rank, size = next(rendezvous("env://"))
-    # Workers that torchrun has restarted must not find the addresses of those that died.
-    attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}"
+    try:
+        store, global_rank, size = next(rendezvous("env://"))
+    except ValueError as error:  # RANK or the address of the first process is not set
+        raise InputError(
+            f"WORLD_SIZE={count} asks for {count} processes: start them by torchrun ({error})"
+        ) from error
+    # Neither those that torchrun has restarted nor those that join again may find the addresses of before.
+    attempt = f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}, {_n_joins}"
+    _n_joins += 1
     store = torch.distributed.distributed_c10d.PrefixStore(attempt, store)
     backend = "nccl" if kind.type == "cuda" else "gloo"
-    distributed.init_process_group(backend, store=store, rank=own_rank, world_size=size)
+    distributed.init_process_group(backend, store=store, rank=global_rank, world_size=size)
     _joined = True
     try:
         yield str(kind)
@@ -148,12 +156,15 @@ def processes(device: str) -> Iterator[str]:
     finally:
         _joined = False
         distributed.destroy_process_group()
-        del store  # whose connection must be gone before Python is
+        del store  # its connection must close before Python ends
 
 
 def n_started() -> int:
     """How many processes `torchrun` started, joined or not; 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
+    count = os.environ.get("WORLD_SIZE", "1")
+    if not count.isdecimal() or int(count) < 1:
+        raise InputError(f"WORLD_SIZE must be the number of processes; got {count!r}")
+    return int(count)
 
 
 def n_cores() -> int:
@@ -168,15 +179,15 @@ def rank() -> int:
 
 
 def n_processes() -> int:
-    """How many processes work together: those that `processes` joined, not what else a program may have started."""
+    """How many processes work together: those that `processes` joined, not others that the program started."""
     return _distributed().get_world_size() if _joined else 1
 
 
-def total(values: "torch.Tensor") -> "torch.Tensor":
+def sum_over_processes(values: "torch.Tensor") -> "torch.Tensor":
     """Sum of every process's `values`, in place, with the same bits everywhere.
 
-    An ordinary all-reduce may add in another order on each process; what then follows from the sums, such as
-    whether a step is accepted, could differ. So the first process adds and tells the others.
+    An ordinary all-reduce may add in another order on each process, and decisions that follow from the sums, such
+    as whether a step is accepted, could differ. So the first process adds and tells the others.
     """
     if n_processes() > 1:
         _distributed().reduce(values, dst=0)
@@ -184,8 +195,8 @@ def total(values: "torch.Tensor") -> "torch.Tensor":
     return values
 
 
-def least(value: int) -> int:
-    """The least of every process's `value`: what all can do, where they must do the same."""
+def least_over_processes(value: int) -> int:
+    """The smallest `value` of all processes: what every one of them can do, where all must do the same."""
     if n_processes() == 1:
         return value
     import torch

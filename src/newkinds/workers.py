@@ -1,4 +1,4 @@
-"""Other processes of this machine that compute for this one."""
+"""Worker processes on this machine."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -18,24 +18,24 @@ from newkinds.errors import InputError
 def worker_processes(
     n: int, begin: Callable[..., None] | None = None, arguments: tuple[Any, ...] = ()
 ) -> Iterator[Executor]:
-    """Processes to submit work to; when the block is left by an error, what they are at is given up.
+    """A pool of processes to submit work to. An error in the block ends them at once, whatever they are doing.
 
     Parameters
     ----------
     n : int
     begin : callable, optional
-        Called first in each of them.
+        Called once in each process, before any work.
     arguments : tuple
-        For `begin`; sent once to each.
+        Arguments of `begin`.
     """
-    others = set(multiprocessing.active_children())
-    # A new interpreter for each: a copy of this one would inherit PyTorch's threads and locks.
+    children_before = set(multiprocessing.active_children())
+    # New interpreters: copies of this one would inherit PyTorch's threads and locks.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(n, context, initializer=_serve, initargs=(begin, arguments))
     try:
         yield pool
     except BaseException as error:
-        for process in set(multiprocessing.active_children()) - others:
+        for process in set(multiprocessing.active_children()) - children_before:
             process.terminate()
         if isinstance(error, BrokenProcessPool):
             raise InputError(
@@ -48,15 +48,15 @@ def worker_processes(
 
 
 def _serve(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
-    """In a worker: leave an interruption to the process that is served, and end when that does, however it does."""
+    """Begin a worker: it leaves interruptions to its parent, and ends when the parent ends, for whatever reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    served = multiprocessing.parent_process()
-    assert served is not None
+    parent = multiprocessing.parent_process()
+    assert parent is not None
 
-    def watch() -> None:
-        multiprocessing.connection.wait([served.sentinel])
+    def end_with_parent() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     if begin is not None:
         begin(*arguments)

@@ -135,6 +135,7 @@ def image_onnx(write_onnx) -> Write:
     ) -> Path:
         shape = (batch, side, side, 3) if channels_last else (batch, 3, side, side)
         nodes: list[Any] = []
+        out: tuple[int | str, ...]
         first = "pixels"
         if channels_last:
             nodes.append(("Transpose", ["pixels"], ["turned"], {"perm": [0, 3, 1, 2]}))
@@ -170,8 +171,13 @@ def _model(kind: str) -> Any:
     import transformers as hf
 
     torch.manual_seed(0)
-    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-    images = {"image_size": SIZE, "patch_size": 8}
+    small: dict[str, Any] = {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 48,
+    }
+    images: dict[str, Any] = {"image_size": SIZE, "patch_size": 8}
     if kind == "vit":
         return hf.ViTModel(hf.ViTConfig(**small, **images))
     if kind == "vit-without-pooler":  # as facebook/dino-vitb16 was published

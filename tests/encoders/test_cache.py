@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,12 +85,14 @@ def test_keys_with_zero_bytes_at_either_end(tmp_path, number):
         cache.add([key], features_of(7))
     there, features = FeatureCache(tmp_path, "tiny").find([other, key])
     assert there.tolist() == [False, True]
+    assert features is not None
     assert np.array_equal(features, features_of(7))
 
 
 def test_two_encoders_know_nothing_of_each_other(tmp_path):
     remember(tmp_path, 1, fingerprint="a-float32")
-    assert found_in(tmp_path, 1, fingerprint="a-float16") == []
+    for other in ("a-float16", "b-float32", "a"):
+        assert found_in(tmp_path, 1, fingerprint=other) == []
     assert found_in(tmp_path, 1, fingerprint="a-float32") == [1]
 
 
@@ -139,6 +142,7 @@ def test_other_files_in_the_folder_do_not_matter(tmp_path):
     (path,) = files(tmp_path)
     (path.parent / ".DS_Store").write_bytes(b"x")
     (path.parent / "notes.txt").write_bytes(b"x" * 100)
+    (path.parent / "3d-model.records").write_bytes(b"x" * 100)
     assert found_in(tmp_path, 1) == [1]
 
 
@@ -149,6 +153,11 @@ def test_a_cache_that_cannot_be_written_is_an_input_error_that_names_it(tmp_path
         FeatureCache(tmp_path / "file", "tiny") as cache,
     ):
         cache.add(keys_of(1), features_of(1))
+
+
+def test_a_cache_whose_name_cannot_be_is_an_input_error():
+    with pytest.raises(InputError, match="cannot write to the cache"):
+        remember(Path("a\0b"), 1)
 
 
 def test_a_full_disk_is_an_input_error_and_what_was_whole_before_stays(tmp_path):
@@ -175,13 +184,13 @@ def _add_many(folder: Path, first: int) -> None:
 
 
 def test_two_processes_add_at_the_same_time(tmp_path):
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     writers = [context.Process(target=_add_many, args=(tmp_path, first)) for first in (0, 40)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join(60)
-        assert each.exitcode == 0
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+        assert writer.exitcode == 0
     assert found_in(tmp_path, *range(100)) == list(range(100))
 
 
@@ -216,6 +225,8 @@ def test_files_that_cannot_be_read_have_keys_of_their_own(tmp_path):
     missing, other = content_key(tmp_path / "missing"), content_key(tmp_path / "other")
     assert missing != other
     assert content_key(tmp_path) not in {missing, other}  # a folder
+    impossible = [content_key(Path(name)) for name in ("a\0b", "a\0c", "\udcff")]  # as a table may name them
+    assert len({missing, *impossible}) == 4
 
 
 def test_keys_of_many_come_in_order_and_their_progress_is_told():

@@ -54,9 +54,11 @@ def test_images_become_features_with_everything_that_is_known_of_them(collection
     assert features.labels.tolist() == collection.labels[:21].tolist()
     assert features.names == ("owl", "wren")
     assert features.ids == collection.ids[:21]
+    assert features.images is not None
     assert len(features.images) == 21
     assert features.images[0].shape == (64, 64, 3)
     assert features.texts is None
+    assert features.encoder is not None
     assert features.encoder["name"] == encoding.name
     assert [name for name, _ in features.skipped] == ["a.heic", "broken.png"]
 
@@ -139,11 +141,32 @@ def test_features_of_another_encoder_are_refused(made):
         features_for(made.encoder, other, Encoding())
 
 
+def test_features_are_known_by_the_fingerprint_of_their_encoder_not_by_its_name(made):
+    changed = replace(made, encoder={**made.encoder, "fingerprint": "other"})
+    with pytest.raises(InputError, match=r"these features are of .*tiny\.onnx, the run was made with"):
+        features_for(made.encoder, changed, Encoding())
+    moved = replace(made, encoder={**made.encoder, "name": "moved.onnx"})
+    assert features_for(made.encoder, moved, Encoding()) is moved
+
+
 def test_features_of_the_same_or_of_an_unknown_encoder_are_taken(made):
     assert features_for(made.encoder, made, Encoding()) is made
     unknown = replace(made, encoder=None)
     assert features_for(made.encoder, unknown, Encoding()) is unknown
     assert features_for(None, made, Encoding()) is made
+
+
+@pytest.mark.parametrize("key", ["name", "kind", "fingerprint"])
+@pytest.mark.parametrize("damage", ["missing", None, 3])
+def test_a_damaged_record_of_an_encoder_is_an_input_error(made, photos, key, damage):
+    record = {**made.encoder, key: damage}
+    if damage == "missing":
+        del record[key]
+    new = RawCollection("images", photos[:3], ("a", "b", "c"), np.full(3, -1))
+    with pytest.raises(InputError, match=f"the run: the record of the encoder is damaged, it has no {key}"):
+        features_for(record, new, Encoding(device="cpu", workers=0))
+    with pytest.raises(InputError, match=f"the features: the record of the encoder is damaged, it has no {key}"):
+        features_for(made.encoder, replace(made, encoder=record), Encoding())
 
 
 def test_a_run_of_features_refuses_images(photos):

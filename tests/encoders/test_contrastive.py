@@ -91,5 +91,5 @@ def test_projections_have_unit_length_whatever_the_size_of_the_prototypes() -> N
     assert found.shape == (5, 32)
     torch.testing.assert_close(found.norm(dim=1), torch.ones(5))
     with torch.no_grad():
-        head.prototypes *= 7
+        head.prototypes.mul_(7)
     torch.testing.assert_close(head(features), found)

@@ -97,6 +97,18 @@ def test_many_are_compared_in_parts_and_progress_is_told(monkeypatch):
     assert said[-1] == ("looking for duplicates", 29, 29)
 
 
+def test_the_nearest_of_many_labelled_samples_is_found_in_whichever_part(monkeypatch):
+    """Also of two that are equally near, in different parts: the first."""
+    monkeypatch.setattr(duplicates, "COMPARED_AT_ONCE", 3)
+    labelled = [at(20 * i) for i in range(10)]
+    new = [at(20 * i + 1) for i in range(10)]
+    labels = np.array([0] * 10 + [-1] * 10)
+    found = find_duplicates(labels, keys(20), np.array([*labelled, *new]))
+    assert found.near == [(i, 10 + i) for i in range(10)]
+    twice = np.array([at(50), at(90), at(130), at(170), at(90), at(90)])
+    assert find_duplicates(np.array([0] * 5 + [-1]), keys(6), twice).near == [(1, 5)]
+
+
 def test_notes_name_an_example_of_each_and_nothing_else():
     labels = np.array([0, -1, -1, 1])
     features = np.array([at(0), at(0), at(1), at(90)])

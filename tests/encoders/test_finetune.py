@@ -1,13 +1,10 @@
 """Fine-tuning: what is trained, that it learns, and that it goes on where it was."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,12 +13,16 @@ from safetensors.torch import load_file
 from torch import nn
 
 from newkinds.data.raw import RawCollection
-from newkinds.encoders import encode, load_encoder
-from newkinds.encoders import finetune as room
-from newkinds.encoders.finetune import Finetuning, RandomView, block_names, finetune
+from newkinds.encoders import encode, load_encoder, loading
+from newkinds.encoders import finetune as finetuning
+from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
+from newkinds.encoders.finetune import Finetuning, RandomView, _Training, block_names, finetune
 from newkinds.encoders.modules import ModuleEncoder
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
+from newkinds.methods.heads import cosine_decay
+from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
+from newkinds.names import Classifier
 
 SMALL = Finetuning(epochs=3, batch_size=8, outputs=64, learning_rate=0.05, workers=0)
 PREPARATION = ImagePreparation(size=(16, 16), resize=20)
@@ -37,10 +38,10 @@ class Net(nn.Module):
         self.norm = nn.BatchNorm2d(8)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found = self.stem(images)
+        maps = self.stem(images)
         for block in self.blocks:
-            found = found + torch.relu(block(found))
-        return self.norm(found).mean(dim=(2, 3))
+            maps = maps + torch.relu(block(maps))
+        return self.norm(maps).mean(dim=(2, 3))
 
 
 def tiny_encoder(seed: int = 0) -> ModuleEncoder:
@@ -49,18 +50,27 @@ def tiny_encoder(seed: int = 0) -> ModuleEncoder:
         return ModuleEncoder(Net(), PREPARATION, "tiny")
 
 
+def small_head(width: int, outputs: int) -> ProjectionHead:
+    """Narrow, and so fast; its weights are larger, as it has fewer that are added up."""
+    head = ProjectionHead(width, hidden=64, bottleneck=32, outputs=outputs)
+    with torch.no_grad():
+        for layer in head.layers:
+            for weights in layer.parameters():
+                weights.mul_(5)
+    return head
+
+
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tiny` is the name of an encoder, for training and, of what was trained, for loading."""
-    from newkinds.encoders import loading
+    """`tiny` is the name of an encoder, for training and for loading what was trained; the head is a small one."""
+    real = loading.load_encoder
 
-    found = loading.load_encoder
-
-    def load(name: str | None, *args: object, **kwargs: object) -> object:
-        return tiny_encoder() if name == "tiny" else found(name, *args, **kwargs)  # type: ignore[arg-type]  # as given
+    def load(name: str | None, *args: Any, **kwargs: Any) -> object:
+        return tiny_encoder() if name == "tiny" else real(name, *args, **kwargs)
 
     monkeypatch.setattr(loading, "load_encoder", load)
-    monkeypatch.setattr(room, "load_encoder", load)
+    monkeypatch.setattr(finetuning, "load_encoder", load)
+    monkeypatch.setattr(finetuning, "ProjectionHead", small_head)
 
 
 @pytest.fixture
@@ -96,22 +106,21 @@ def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
 
 
 def load_encoder_from(folder: Path) -> ModuleEncoder:
-    from newkinds.encoders import loading
-
-    found = loading.load_encoder(str(folder), "images", device="cpu")
-    assert isinstance(found, ModuleEncoder)
-    return found
+    encoder = loading.load_encoder(str(folder), "images", device="cpu")
+    assert isinstance(encoder, ModuleEncoder)
+    return encoder
 
 
 def test_samples_of_a_category_come_closer(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
-    settings = Finetuning(epochs=80, batch_size=24, outputs=64, blocks=3, workers=0)
+    settings = Finetuning(epochs=60, batch_size=24, outputs=64, blocks=3, workers=0)
     losses = finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
     assert np.mean(losses[-10:]) < np.mean(losses[:10])
 
     def within_less_between(encoder: ModuleEncoder) -> float:
         features = encode(photos, encoder).features
         unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-        cosines, same = unit @ unit.T, photos.truth[:, None] == photos.truth  # type: ignore[index]  # not None
+        assert photos.truth is not None
+        cosines, same = unit @ unit.T, photos.truth[:, None] == photos.truth
         return float(cosines[same].mean() - cosines[~same].mean())
 
     assert within_less_between(load_encoder_from(tmp_path / "own")) > within_less_between(tiny_encoder())
@@ -138,15 +147,15 @@ def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(
     tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = finetune(photos, "tiny", tmp_path / "whole", SMALL, device="cpu")
-    real, epochs = room._Training.run_epoch, []
+    real, epochs = _Training.run_epoch, list[int]()
 
-    def run_epoch(self: room._Training, views: object) -> None:
+    def run_epoch(self: _Training, views: Iterator[Any]) -> None:
         if len(epochs) == 2:
             raise KeyboardInterrupt
         epochs.append(self.epoch)
-        real(self, views)  # type: ignore[arg-type]  # as given
+        real(self, views)
 
-    monkeypatch.setattr(room._Training, "run_epoch", run_epoch)
+    monkeypatch.setattr(_Training, "run_epoch", run_epoch)
     with pytest.raises(KeyboardInterrupt):
         finetune(photos, "tiny", tmp_path / "part", SMALL, device="cpu")
     assert not (tmp_path / "part").exists()
@@ -157,33 +166,127 @@ def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_state_of_another_training_is_not_taken_up(
-    tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = room._Training.save
+@pytest.fixture
+def interrupted(tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the state of a training to `own` that was interrupted after its first epoch."""
+    real = _Training.save
 
-    def save_and_stop(self: room._Training, folder: Path) -> None:
+    def save_and_stop(self: _Training, folder: Path) -> None:
         real(self, folder)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(room._Training, "save", save_and_stop)
+        patch.setattr(_Training, "save", save_and_stop)
         with pytest.raises(KeyboardInterrupt):
             finetune(photos, "tiny", tmp_path / "own", SMALL, device="cpu")
-    assert (tmp_path / ".own.state" / "state.json").is_file()
-    other = Finetuning(epochs=2, batch_size=8, outputs=64, workers=0)
+    return tmp_path / ".own.state"
+
+
+def test_a_state_of_another_training_is_not_taken_up(
+    interrupted: Path, photos: RawCollection, tmp_path: Path
+) -> None:
+    assert (interrupted / "state.json").is_file()
+    other = replace(SMALL, epochs=2)
     expected = finetune(photos, "tiny", tmp_path / "fresh", other, device="cpu")
     assert finetune(photos, "tiny", tmp_path / "own", other, device="cpu") == expected
 
 
+def test_what_decides_a_training_tells_its_states_apart(tiny: None, photos: RawCollection) -> None:
+    def description(collection: RawCollection = photos, seed: int = 0, settings: Finetuning = SMALL) -> str:
+        return json.dumps(_Training(collection, tiny_encoder(seed), settings).description())
+
+    one_label_less = replace(photos, labels=np.where(np.arange(24) == 0, -1, photos.labels))
+    others = [
+        description(one_label_less),
+        description(replace(photos, ids=(*photos.ids[:-1], "another"))),
+        description(seed=1),
+        *(
+            description(settings=replace(SMALL, **change))
+            for change in ({"seed": 1}, {"supervised": 0.5}, {"momentum": 0.5}, {"blocks": 2}, {"accumulate": 2})
+        ),
+    ]
+    assert description() == description()
+    assert len({description(), *others}) == 1 + len(others)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("state.json", b""),
+        ("state.json", b"[" * 100_000),
+        ("state.json", b"[1, 2]"),
+        ("state.json", b"{}"),
+        ("trained.safetensors", b"nothing"),
+        ("trained.safetensors", None),
+    ],
+)
+def test_a_damaged_state_is_not_taken_up(
+    name: str, content: bytes | None, interrupted: Path, photos: RawCollection, tmp_path: Path
+) -> None:
+    """Of a machine that lost power: the training begins again."""
+    if content is None:
+        (interrupted / name).unlink()
+    else:
+        (interrupted / name).write_bytes(content)
+    losses = finetune(photos, "tiny", tmp_path / "own", SMALL, device="cpu")
+    assert losses == finetune(photos, "tiny", tmp_path / "fresh", SMALL, device="cpu")
+
+
+# What is minimised
+
+
+def test_the_teacher_of_simgcd_warms_up_over_the_epochs(
+    tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its temperature falls from that of the first epoch to the last one's, as in a training of a head alone."""
+    temperatures: list[float] = []
+
+    def loss(cosines: torch.Tensor, labels: torch.Tensor, teacher: float) -> torch.Tensor:
+        temperatures.append(teacher)
+        return simgcd_loss(cosines, labels, teacher)
+
+    monkeypatch.setattr(finetuning, "simgcd_loss", loss)
+    settings = replace(SMALL, epochs=16, batch_size=24, classifier="simgcd", n_categories=3)
+    finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    assert temperatures == [teacher_temperature(epoch / 16) for epoch in range(16)]
+    assert temperatures[0] > temperatures[1] > temperatures[2] > temperatures[3] == temperatures[-1]
+
+
+def test_the_learning_rates_fall_along_a_cosine(
+    tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, rates = torch.optim.SGD.step, list[list[float]]()
+
+    def step(self: torch.optim.SGD) -> None:
+        rates.append([group["lr"] for group in self.param_groups])
+        real(self)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", step)
+    settings = replace(SMALL, epochs=4, batch_size=24, learning_rate=0.05, head_learning_rate=0.2)
+    finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    expected = [[cosine_decay(first, 1e-4, epoch / 4) for first in (0.05, 0.2)] for epoch in range(4)]
+    np.testing.assert_allclose(rates, expected)
+    assert rates[0] == [0.05, 0.2]
+    assert rates[3] < rates[2] < rates[1] < rates[0]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.35, 1.0])
+def test_the_loss_weighs_the_supervised_part_by_its_share(share: float, photos: RawCollection) -> None:
+    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8, supervised=share))
+    views = nn.functional.normalize(torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0)), dim=-1)
+    labels = torch.tensor([0, 0, 1, 1, -1, -1])
+    expected = (1 - share) * info_nce(views, 1.0) + share * supervised_contrastive(views, labels, 0.07)
+    torch.testing.assert_close(training._loss(views, labels), expected)
+
+
 @pytest.mark.parametrize("classifier", ["simgcd", "uno"])
 def test_a_classifier_learns_along_and_is_thrown_away(
-    classifier: Literal["simgcd", "uno"], tiny: None, photos: RawCollection, tmp_path: Path
+    classifier: Classifier, tiny: None, photos: RawCollection, tmp_path: Path
 ) -> None:
     settings = replace(SMALL, classifier=classifier, n_categories=3)
-    training = room._Training(photos, tiny_encoder(), settings)
+    training = _Training(photos, tiny_encoder(), settings)
     views = [[training.view((item, seed)) for item in photos.items] for seed in (0, 1)]
-    losses = [training._step(np.arange(24), views) for _ in range(40)]
+    losses = [training._step(np.arange(24), views) for _ in range(15)]
     assert losses[-1] < losses[0]
     finetune(photos, "tiny", tmp_path / "plain", SMALL, device="cpu")
     finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
@@ -210,6 +313,31 @@ def test_a_number_of_categories_without_a_classifier_is_refused(
         finetune(photos, "tiny", tmp_path / "own", replace(SMALL, n_categories=3), device="cpu")
 
 
+def test_accumulating_averages_over_the_parts(photos: RawCollection, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8, accumulate=3))
+    monkeypatch.setattr(training, "_loss", lambda views, labels: views.sum() * 0 + 6.0 + labels.float().mean() * 0)
+    views = [[training.view((item, seed)) for item in photos.items] for seed in (0, 1)]
+    assert training._step(np.arange(24), views) == pytest.approx(6.0)
+
+
+def test_every_epoch_has_its_own_views_and_its_own_randomness(
+    photos: RawCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8))
+    seeds = [seed for _, seed in training._samples()]
+    assert len(seeds) == len(set(seeds)) == 2 * 24 * 3
+    drawn: list[float] = []
+
+    def step(*_: object) -> float:
+        drawn.append(float(torch.rand(1)))
+        return 0.0
+
+    monkeypatch.setattr(training, "_step", step)
+    for _ in range(3):
+        training.run_epoch(iter(()))
+    assert len(drawn) == len(set(drawn)) == 9
+
+
 def test_accumulating_compares_within_parts_and_still_learns(
     tiny: None, photos: RawCollection, tmp_path: Path
 ) -> None:
@@ -218,7 +346,7 @@ def test_accumulating_compares_within_parts_and_still_learns(
 
 
 def test_labelled_and_unlabelled_samples_are_drawn_equally_often(photos: RawCollection) -> None:
-    training = room._Training(photos, tiny_encoder(), Finetuning(epochs=1, batch_size=8, outputs=8))
+    training = _Training(photos, tiny_encoder(), Finetuning(epochs=1, batch_size=8, outputs=8))
     drawn = np.concatenate([rows for epoch in range(200) for rows in training._batches(epoch)])
     assert (photos.labels[drawn] >= 0).mean() == pytest.approx(0.5, abs=0.03)
     counts = np.bincount(drawn, minlength=24)
@@ -240,7 +368,7 @@ def test_unreadable_images_are_left_out(tiny: None, photos: RawCollection, tmp_p
     items = [broken, *photos.items]
     labels = np.concatenate([[-1], photos.labels])
     collection = RawCollection("images", items, ("broken", *photos.ids), labels)
-    readable = room._readable(collection, tiny_encoder(), 0)
+    readable = finetuning._readable(collection, tiny_encoder(), 0)
     assert readable.ids == photos.ids
     assert [name for name, _ in readable.skipped] == ["broken"]
     assert isinstance(finetune(collection, "tiny", tmp_path / "own", SMALL, device="cpu"), list)
@@ -267,7 +395,12 @@ def test_blocks_by_name_and_names_that_are_not_there(tiny: None, photos: RawColl
 def test_blocks_of_common_networks_are_found() -> None:
     from transformers import Dinov2Config, Dinov2Model, ViTConfig, ViTModel
 
-    small = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+    small: dict[str, Any] = {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+    }
     for model in (ViTModel(ViTConfig(**small)), Dinov2Model(Dinov2Config(**{**small, "mlp_ratio": 2}))):
         names = block_names(model)
         assert len(names) == 3
@@ -298,7 +431,7 @@ def test_an_onnx_file_cannot_be_trained(
 
         def encode(self, batch: object) -> None: ...
 
-    monkeypatch.setattr(room, "load_encoder", lambda *_, **__: Frozen())
+    monkeypatch.setattr(finetuning, "load_encoder", lambda *_, **__: Frozen())
     with pytest.raises(InputError, match=r"some\.onnx cannot be trained"):
         finetune(photos, "some.onnx", tmp_path / "own", SMALL)
 
@@ -313,9 +446,32 @@ def test_a_trained_encoder_knows_its_base_again(tiny: None, photos: RawCollectio
     (folder / "encoder.json").write_text(json.dumps({**record, "kind": "texts"}))
     with pytest.raises(InputError, match="encodes texts; this is a collection of images"):
         load_encoder_from(folder)
-    (folder / "encoder.json").write_text("{")
-    with pytest.raises(InputError, match="is not a whole encoder"):
-        load_encoder_from(folder)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1; got 0"),
+        ({"batch_size": 0}, "batch_size must be at least 1; got 0"),
+        ({"accumulate": 0}, "accumulate must be at least 1; got 0"),
+        ({"outputs": 0}, "outputs must be at least 1; got 0"),
+        ({"blocks": 0}, "blocks must be at least 1, or names; got 0"),
+        ({"blocks": -1}, "blocks must be at least 1, or names; got -1"),
+        ({"momentum": 0.0}, "momentum must be between 0 and 1; got 0.0"),
+    ],
+)
+def test_senseless_settings_are_refused(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        Finetuning(**settings)
+
+
+@pytest.mark.parametrize("out", ["/", "a\0b"])
+def test_a_place_that_cannot_be_is_refused_before_anything_is_done(out: str, photos: RawCollection) -> None:
+    with pytest.raises(InputError, match="cannot be the name of a folder to make"):
+        finetune(photos, "no/such-encoder", Path(out), SMALL)
 
 
 @pytest.mark.slow
@@ -336,84 +492,3 @@ def test_texts_are_trained_with_dropout_as_the_second_view(tmp_path: Path) -> No
     assert before.shape == after.shape
     assert 1e-4 < np.abs(before - after).max() < 1
     assert np.array_equal(encode(tickets, own).features, after)  # no dropout when encoding
-
-
-@pytest.mark.slow
-def test_a_killed_command_loses_at_most_an_epoch(tmp_path: Path) -> None:
-    (tmp_path / "texts.csv").write_text(
-        "text,label\n" + "".join(f"ticket {i},{'a' if i % 2 else ''}\n" for i in range(40))
-    )
-    out = tmp_path / "own"
-    command = [
-        *(sys.executable, "-m", "newkinds", "finetune", str(tmp_path / "texts.csv"), "--out", str(out), "-q"),
-        *("--epochs", "4", "--batch-size", "20", "--device", "cpu"),
-    ]
-    state = tmp_path / ".own.state" / "state.json"
-    running = subprocess.Popen(command)
-    until = time.monotonic() + 120
-    while not state.is_file() and running.poll() is None and time.monotonic() < until:
-        time.sleep(0.05)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    assert not out.exists()
-    done = len(json.loads(state.read_text())["losses"])
-    assert done >= 1
-    first = json.loads(state.read_text())["losses"]
-    subprocess.run(command, check=True)
-    losses = json.loads((out / "encoder.json").read_text())["losses"]
-    assert len(losses) == 4
-    assert losses[:done] == first  # taken over, not computed again
-
-
-SHARED = """
-import sys
-from pathlib import Path
-import numpy as np, torch
-from newkinds.data.raw import RawCollection
-from newkinds.encoders import finetune as room
-from newkinds.encoders.modules import ModuleEncoder
-from newkinds.encoders.preparation import ImagePreparation
-from newkinds.runtime import processes
-
-def encoder(*_, **__):
-    torch.manual_seed(0)
-    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 6, 4, stride=4), torch.nn.ReLU(), torch.nn.Conv2d(6, 6, 1))
-    return ModuleEncoder(layers, ImagePreparation(size=(16, 16), resize=20), "tiny")
-
-room.load_encoder = encoder
-rng = np.random.default_rng(0)
-items = list(rng.integers(0, 256, (20, 22, 22, 3), dtype=np.uint8))
-labels = np.where(np.arange(20) % 2 == 0, np.arange(20) % 3, -1)
-collection = RawCollection("images", items, tuple(map(str, range(20))), labels)
-classifier = sys.argv[2] or None
-settings = room.Finetuning(
-    epochs=2,
-    batch_size=8,
-    outputs=32,
-    workers=0,
-    learning_rate=0.02,
-    classifier=classifier,
-    n_categories=4 if classifier else None,
-)
-with processes("cpu"):
-    room.finetune(collection, "tiny", Path(sys.argv[1]), settings, device="cpu")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("classifier", ["", "simgcd", "uno"])
-def test_two_processes_train_what_one_trains(classifier: str, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(SHARED)
-    together = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"),
-        str(script),
-    ]
-    for name, command in (("one", [sys.executable, str(script)]), ("two", together)):
-        subprocess.run([*command, str(tmp_path / name), classifier], check=True, timeout=120, capture_output=True)
-    one, two = (load_file(tmp_path / name / "trained.safetensors") for name in ("one", "two"))
-    assert one.keys() == two.keys()
-    for name in one:
-        torch.testing.assert_close(one[name], two[name], rtol=1e-3, atol=1e-5)
-    losses = [json.loads((tmp_path / name / "encoder.json").read_text())["losses"] for name in ("one", "two")]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)

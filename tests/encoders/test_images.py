@@ -1,9 +1,11 @@
 """Encoders of images by name: tiny models of Hugging Face and ONNX files, what they give and what they refuse."""
 
 import json
+import os
 import re
 import shutil
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +14,10 @@ import transformers
 
 from newkinds import InputError
 from newkinds.encoders import ImagePreparation, load_encoder
-from newkinds.encoders.images import huggingface_encoder
+from newkinds.encoders.images import Pooling, huggingface_encoder
+from newkinds.encoders.modules import ModuleEncoder
 
-PLAIN = {
+PLAIN: dict[str, Any] = {
     "do_resize": True,
     "size": {"height": 32, "width": 32},
     "resample": 3,
@@ -78,7 +81,8 @@ def test_of_clip_its_image_embedding(saved_model):
 def test_of_clip_on_request_the_class_token_or_the_mean(saved_model):
     folder = saved_model("clip")
     model = transformers.CLIPModel.from_pretrained(folder).eval()
-    auto, cls, mean = (huggingface_encoder(str(folder), pooling=pooling) for pooling in ("auto", "cls", "mean"))
+    poolings: tuple[Pooling, ...] = ("auto", "cls", "mean")
+    auto, cls, mean = (huggingface_encoder(str(folder), pooling=pooling) for pooling in poolings)
     with torch.no_grad():
         last = model.vision_model(pixel_values=scaled(cls, pixels())).last_hidden_state
     assert np.allclose(cls.encode(pixels()), last[:, 0], atol=1e-5)
@@ -105,6 +109,7 @@ def test_a_model_saved_with_transformers_own_processor(saved_model):
     kind = getattr(transformers, "BitImageProcessorPil", None) or transformers.BitImageProcessor
     kind(size={"shortest_edge": 36}, crop_size={"height": 32, "width": 32}).save_pretrained(folder)
     preparation = load_encoder(str(folder), "images").preparation
+    assert isinstance(preparation, ImagePreparation)
     assert (preparation.size, preparation.resize, preparation.resample) == ((32, 32), 36, 3)
 
 
@@ -120,6 +125,7 @@ def test_weights_that_were_saved_in_half_precision_compute_in_full(saved_model):
     folder = saved_model("vit", change=lambda model: model.half())
     encoder = load_encoder(str(folder), "images")
     assert encoder.precision == "float32"
+    assert isinstance(encoder, ModuleEncoder)
     assert next(encoder.module.parameters()).dtype == torch.float32
     assert np.isfinite(encoder.encode(pixels())).all()
 
@@ -310,6 +316,7 @@ def test_the_preparation_beside_an_onnx_file(image_onnx, tmp_path):
     assert usual.preparation == ImagePreparation((8, 8), 9)
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({**PLAIN, "size": 8}))
     own = load_encoder(str(path), "images")
+    assert isinstance(own.preparation, ImagePreparation)
     assert own.preparation.resize == (8, 8)
     assert own.fingerprint != usual.fingerprint
 
@@ -400,3 +407,33 @@ def test_a_preparation_that_does_not_fit_the_onnx_file_is_refused(image_onnx, tm
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({**PLAIN, "size": 16}))
     with pytest.raises(InputError, match="16"):
         load_encoder(str(path), "images").encode(pixels(2, 16))
+
+
+@pytest.mark.parametrize(("batch", "side"), [(0, 8), ("n", 0)])
+def test_an_onnx_file_of_nothing_is_refused(image_onnx, tmp_path, batch, side):
+    refused(image_onnx(tmp_path / "model.onnx", batch=batch, side=side), "model.onnx")
+
+
+def test_an_onnx_file_without_inputs_is_refused(write_onnx, tmp_path):
+    weights = {"w": np.ones((2, 7), dtype=np.float32)}
+    nodes: list[Any] = [("Relu", ["w"], ["y"], {})]
+    path = write_onnx(tmp_path / "model.onnx", nodes, [], [("y", "float32", (2, 7))], weights)
+    refused(path, "must take one float input of images", "it takes nothing")
+
+
+def test_an_onnx_file_that_cannot_compute_is_an_input_error(write_onnx, tmp_path):
+    """What it computes does not fit together, which shows only when it is run."""
+    nodes: list[Any] = [("Reshape", ["pixels", "shape"], ["y"], {})]
+    weights = {"shape": np.array([5, -1], dtype=np.int64)}
+    inputs, outputs = [("pixels", "float32", ("n", 3, 8, 8))], [("y", "float32", (5, "m"))]
+    path = write_onnx(tmp_path / "model.onnx", nodes, inputs, outputs, weights)
+    with pytest.raises(InputError, match=r"model\.onnx cannot encode these images: "):
+        load_encoder(str(path), "images").encode(pixels(1, 8))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such a name")
+def test_a_file_of_any_name_may_lie_beside_an_onnx_file(image_onnx, tmp_path):
+    path = image_onnx(tmp_path / "model.onnx")
+    before = load_encoder(str(path), "images").fingerprint
+    (tmp_path / os.fsdecode(b"photo-\xff")).write_bytes(b"x")
+    assert load_encoder(str(path), "images").fingerprint == before

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from newkinds import InputError
 from newkinds.encoders import ImagePreparation, encode
 from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder, feed_weights
 
@@ -50,7 +51,11 @@ def test_the_module_is_not_in_training_and_a_batch_does_not_change_it():
 
 
 def test_a_function_of_its_own_for_the_features():
-    encoder = ModuleEncoder(net(), SMALL, features=lambda module, batch: module[0](batch).amax(dim=(2, 3)))
+    def strongest(module: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+        assert isinstance(module, nn.Sequential)
+        return module[0](batch).amax(dim=(2, 3))
+
+    encoder = ModuleEncoder(net(), SMALL, features=strongest)
     assert encoder.encode(pixels()).shape == (3, 5)
 
 
@@ -91,13 +96,13 @@ def test_the_fingerprint_is_the_same_for_the_same_weights():
 def test_the_fingerprint_changes_with_one_weight():
     changed = net()
     with torch.no_grad():
-        changed[0].weight[0, 0, 0, 0] += 1e-6
+        changed.get_parameter("0.weight")[0, 0, 0, 0] += 1e-6
     assert ModuleEncoder(net(), SMALL).fingerprint != ModuleEncoder(changed, SMALL).fingerprint
 
 
 def test_the_fingerprint_changes_with_a_buffer():
     changed = net()
-    changed[1].running_mean += 1
+    changed.get_buffer("1.running_mean").add_(1)
     assert ModuleEncoder(net(), SMALL).fingerprint != ModuleEncoder(changed, SMALL).fingerprint
 
 
@@ -147,6 +152,38 @@ def test_the_fingerprint_covers_weights_of_every_type():
         feed_weights(Checksum(), Odd(value))
         found.append(b"".join(seen))
     assert found[0] != found[1]
+
+
+# Modules that cannot be used
+
+
+@pytest.mark.parametrize(
+    ("module", "says"),
+    [
+        (nn.Conv2d(1, 5, 4), "network cannot encode these images: .*channels"),
+        (nn.Linear(7, 5), "network cannot encode these images: .*shapes"),
+        (nn.MultiheadAttention(4, 2), "network cannot encode these images: .*missing 2 required"),
+    ],
+    ids=["channels", "shapes", "arguments"],
+)
+def test_a_module_that_does_not_take_images_is_an_input_error(module, says):
+    with pytest.raises(InputError, match=says):
+        ModuleEncoder(module, SMALL, "network").encode(pixels())
+
+
+def test_a_module_that_gives_no_tensor_is_an_input_error():
+    encoder = ModuleEncoder(net(), SMALL, "network", features=lambda module, batch: (batch,))  # type: ignore[arg-type, return-value]  # on purpose
+    with pytest.raises(InputError, match="network must give a tensor of features; it gives a tuple"):
+        encoder.encode(pixels())
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_a_lack_of_memory_is_not_blamed_on_the_module(error):
+    def fail(*_: object) -> torch.Tensor:
+        raise error("no memory")
+
+    with pytest.raises(error):
+        ModuleEncoder(net(), SMALL, features=fail).encode(pixels())
 
 
 def test_it_encodes_a_collection(photos):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import pickle
 import re
 
@@ -299,6 +300,14 @@ def test_a_configuration_that_cannot_be_used_is_refused(config, says):
         {"size": 224, "image_mean": [0.5], "image_std": [0.5]},
         {"size": 224, "image_std": [0.0, 0.0, 0.0]},
         {"size": 224, "resample": 17},
+        {"size": 224, "image_mean": ["a", "b", "c"]},
+        {"size": 224, "image_mean": [0.5, 0.5, math.nan]},
+        {"size": 224, "image_std": [0.5, 0.5, math.inf]},
+        {"size": 1e400},
+        {"size": {"shortest_edge": math.inf}, "crop_pct": 0.9},
+        {"size": {"shortest_edge": 224}, "crop_pct": 1e-320},
+        {"size": 10**9},
+        {"size": 224, "do_center_crop": True, "crop_size": 10**9},
         {"size": 224, "do_center_crop": True, "crop_size": None},
         [],
     ],
@@ -316,7 +325,7 @@ def test_what_a_configuration_leaves_open_has_the_usual_value(tmp_path, name):
     assert ImagePreparation.beside(tmp_path) == ImagePreparation.from_config({"size": 224})
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"nothing"])
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00", b"nothing", b"[" * 100_000])
 def test_a_configuration_that_is_no_json_is_refused_by_its_path(tmp_path, content):
     (tmp_path / "preprocessor_config.json").write_bytes(content)
     with pytest.raises(InputError, match=re.escape(str(tmp_path)) + ".* is not JSON"):

@@ -1,5 +1,6 @@
 """Work that was interrupted goes on where it was, to the same answer; other work takes nothing over."""
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from newkinds.engine import Clustering, Run, Trained, checkpointing, kmeans, optimise, training
+from newkinds.engine import Clustering, Run, Trained, checkpointing, checkpoints, kmeans, optimise, training
 from newkinds.engine.clustering import _Lloyd
 from newkinds.engine.evaluation import BlockEvaluator
 from newkinds.engine.solvers import LBFGS, Adam
@@ -76,19 +77,33 @@ def updates(monkeypatch: pytest.MonkeyPatch) -> Count:
 
 
 def train(solver: str = "lbfgs", **changes: Any) -> Trained:
-    settings = {"features": FEATURES, "runs": RUNS, "labels": LABELS, "max_iter": 40, "learning_rate": 1e-2}
+    settings: dict[str, Any] = {
+        "features": FEATURES,
+        "runs": RUNS,
+        "labels": LABELS,
+        "max_iter": 40,
+        "learning_rate": 1e-2,
+    }
     return optimise(**{**settings, "solver": solver, "tolerance": 1e-3, **changes})
 
 
 def cluster(seed: int = 0, **changes: Any) -> Clustering:
-    settings = {"features": FEATURES, "n_categories": 12, "labels": LABELS, "n_init": 4, "seeding": "random"}
+    settings: dict[str, Any] = {
+        "features": FEATURES,
+        "n_categories": 12,
+        "labels": LABELS,
+        "n_init": 4,
+        "seeding": "random",
+    }
     return kmeans(**{**settings, **changes}, rng=np.random.RandomState(seed))
 
 
 def same(one: Trained | Clustering, other: Trained | Clustering) -> bool:
     """The same to the last bit."""
     if isinstance(one, Clustering):
+        assert isinstance(other, Clustering)
         return all(np.array_equal(a, b) for a, b in zip(vars(one).values(), vars(other).values(), strict=True))
+    assert isinstance(other, Trained)
     weights = zip(one.partitioners, other.partitioners, strict=True)
     return (
         all(np.array_equal(a.weights, b.weights) for a, b in weights)
@@ -250,7 +265,7 @@ ONE_OTHER = FEATURES.clone()
 ONE_OTHER[1] = FEATURES[1].flip(0)
 FEWER_LABELS = np.where(np.arange(N) == np.flatnonzero(LABELS >= 0)[3], -1, LABELS)
 
-OTHER_TRAININGS = {
+OTHER_TRAININGS: dict[str, dict[str, Any]] = {
     "other samples": {"features": TURNED},
     "one other sample": {"features": ONE_OTHER},
     "fewer samples": {"features": FEATURES[:-1], "labels": LABELS[:-1], "runs": RUNS[:4]},
@@ -264,26 +279,80 @@ OTHER_TRAININGS = {
     "another order of runs": {"runs": [RUNS[2], RUNS[1], RUNS[0], *RUNS[3:]]},
     "fewer runs": {"runs": RUNS[:2]},
     "another solver": {"solver": "adam"},
-    "fewer evaluations": {"max_iter": 30},
-    "more evaluations": {"max_iter": 50},
+    "fewer evaluations": {"max_iter": 15},
+    "more evaluations": {"max_iter": 25},
     "another decay": {"weight_decay": 0.02},
     "another tolerance": {"tolerance": 1e-4},
 }
 
 
+@pytest.fixture(scope="module")
+def states(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the states of a training and of a clustering."""
+    folder = tmp_path_factory.mktemp("states")
+    with checkpointing(folder, seconds=0):
+        train(max_iter=20)
+        cluster()
+    return folder
+
+
 @pytest.mark.parametrize("what", OTHER_TRAININGS)
-def test_another_training_takes_nothing_over(tmp_path: Path, steps: Count, what: str) -> None:
-    changes = OTHER_TRAININGS[what]
+def test_another_training_takes_nothing_over(states: Path, tmp_path: Path, steps: Count, what: str) -> None:
+    changes = {"max_iter": 20, **OTHER_TRAININGS[what]}
     expected = train(**changes)
     everything = steps.calls
-    with checkpointing(tmp_path, seconds=0):
-        train()
-        steps.after(None)
+    steps.after(None)
+    with checkpointing(shutil.copytree(states, tmp_path / "states"), seconds=0):
         assert same(train(**changes), expected)
-    assert steps.calls == everything
+        assert steps.calls == everything
+        train(max_iter=20)
+    assert steps.calls == everything  # the first training is still remembered
 
 
-OTHER_CLUSTERINGS = {
+def test_another_learning_rate_of_adam_takes_nothing_over(tmp_path: Path, steps: Count) -> None:
+    expected = train("adam", max_iter=5, learning_rate=0.02)
+    with checkpointing(tmp_path, seconds=0):
+        train("adam", max_iter=5, learning_rate=0.01)
+        assert same(train("adam", max_iter=5, learning_rate=0.02), expected)
+    assert steps.calls == 15
+
+
+def test_another_version_takes_nothing_over(
+    tmp_path: Path, steps: Count, updates: Count, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with checkpointing(tmp_path, seconds=0):
+        train(max_iter=5)
+        cluster()
+        before = steps.calls, updates.calls
+        monkeypatch.setattr(checkpoints, "__version__", "another")
+        train(max_iter=5)
+        cluster()
+    assert (steps.calls, updates.calls) == (2 * before[0], 2 * before[1])
+
+
+def test_between_two_states_there_is_some_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step takes a second by this clock, a state is due every seven."""
+    now, saved = 0.0, list[float]()
+    step, save = Adam.step, checkpoints.Checkpoint.save
+
+    def slow_step(self: Adam, most: int = 1) -> torch.Tensor:
+        nonlocal now
+        now += 1
+        return step(self, most)
+
+    def noted_save(self: checkpoints.Checkpoint, arrays: checkpoints.Arrays) -> None:
+        saved.append(now)
+        save(self, arrays)
+
+    monkeypatch.setattr("newkinds.engine.checkpoints.time.monotonic", lambda: now)
+    monkeypatch.setattr(Adam, "step", slow_step)
+    monkeypatch.setattr(checkpoints.Checkpoint, "save", noted_save)
+    with checkpointing(tmp_path, seconds=7):
+        train("adam", max_iter=24)
+    assert saved == [7, 14, 21, 24]  # the last is the result
+
+
+OTHER_CLUSTERINGS: dict[str, dict[str, Any]] = {
     "other samples": {"features": TURNED},
     "one other sample": {"features": ONE_OTHER},
     "one label less": {"labels": FEWER_LABELS},
@@ -294,17 +363,17 @@ OTHER_CLUSTERINGS = {
     "more restarts": {"n_init": 5},
     "fewer iterations": {"max_iter": 4},
     "another inertia": {"inertia": "nearest"},
+    "another tolerance": {"tolerance": 0.02},
 }
 
 
 @pytest.mark.parametrize("what", OTHER_CLUSTERINGS)
-def test_another_clustering_takes_nothing_over(tmp_path: Path, updates: Count, what: str) -> None:
+def test_another_clustering_takes_nothing_over(states: Path, tmp_path: Path, updates: Count, what: str) -> None:
     changes = OTHER_CLUSTERINGS[what]
     expected = cluster(**changes)
     everything = updates.calls
-    with checkpointing(tmp_path, seconds=0):
-        cluster()
-        updates.after(None)
+    updates.after(None)
+    with checkpointing(shutil.copytree(states, tmp_path / "states"), seconds=0):
         assert same(cluster(**changes), expected)
     assert updates.calls == everything
 
@@ -313,8 +382,8 @@ def test_another_clustering_takes_nothing_over(tmp_path: Path, updates: Count, w
 def test_a_state_that_was_written_by_half_is_ignored(
     tmp_path: Path, steps: Count, updates: Count, share: float
 ) -> None:
-    def both() -> tuple[Trained, Clustering]:
-        return train(), cluster()
+    def both() -> list[Trained | Clustering]:
+        return [train(), cluster()]
 
     with checkpointing(tmp_path, seconds=0):
         expected = both()
@@ -360,9 +429,9 @@ def test_nothing_is_written_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_short_work_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "states"
-    expected = train(), cluster()
+    expected: list[Trained | Clustering] = [train(), cluster()]
     with checkpointing(folder, seconds=1000):
-        found = train(), cluster()
+        found: list[Trained | Clustering] = [train(), cluster()]
     assert not folder.exists()
     assert all(same(one, other) for one, other in zip(found, expected, strict=True))
 
@@ -381,7 +450,8 @@ def test_states_do_not_cost_evaluations(tmp_path: Path, monkeypatch: pytest.Monk
     count = Count()
     monkeypatch.setattr(BlockEvaluator, "__call__", count.wrap(BlockEvaluator.__call__))
     train(max_iter=20)
-    plain, _ = count.calls, count.after(None)
+    plain = count.calls
+    count.after(None)
     with checkpointing(tmp_path, seconds=0):
         train(max_iter=20)
     assert count.calls == plain

@@ -1,5 +1,7 @@
 """k-means and its semi-supervised form: against scikit-learn, and in the corners."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,8 @@ from sklearn.cluster import KMeans as SklearnKMeans
 from newkinds import InputError
 from newkinds.data import digits
 from newkinds.engine import Samples, kmeans, seed_centroids
-from newkinds.engine.clustering import _Lloyd, _sum_by_index, _sum_by_product, category_sums
+from newkinds.engine.clustering import _Draw, _Lloyd, _sum_by_index, _sum_by_product, category_sums
+from newkinds.names import SEEDINGS, Seeding
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +62,8 @@ def test_known_centroids_start_at_class_means(features: torch.Tensor) -> None:
         assert (unlabelled == centroid).all(dim=1).any()
 
 
-@pytest.mark.parametrize("seeding", ["greedy", "d2", "random"])
-def test_seeds_differ_between_restarts_and_repeat_for_a_seed(features: torch.Tensor, seeding: str) -> None:
+@pytest.mark.parametrize("seeding", SEEDINGS)
+def test_seeds_differ_between_restarts_and_repeat_for_a_seed(features: torch.Tensor, seeding: Seeding) -> None:
     one = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))
     again = seed_centroids(features, 6, seeding=seeding, n_init=4, rng=state(1))
     assert torch.equal(one, again)
@@ -77,7 +80,7 @@ def test_d2_seeding_draws_in_proportion_to_squared_distance() -> None:
 
 
 def test_greedy_seeding_starts_lower_than_plain(features: torch.Tensor) -> None:
-    def mean_start(seeding: str) -> float:
+    def mean_start(seeding: Seeding) -> float:
         seeds = seed_centroids(features, 30, seeding=seeding, n_init=20, rng=state())
         return float(torch.cdist(features.expand(20, -1, -1), seeds).square().amin(-1).sum(-1).mean())
 
@@ -98,6 +101,49 @@ def test_the_best_restart_wins(features: torch.Tensor) -> None:
     inertias = [kmeans(features, 25, n_init=n, rng=state(0)).inertia for n in (1, 3, 10)]
     assert inertias == sorted(inertias, reverse=True)
     assert inertias[-1] < inertias[0]
+
+
+def test_of_equally_good_restarts_the_first_wins() -> None:
+    """Four samples, a category for each: every restart ends at inertia 0, with the categories in another order."""
+    orders = set()
+    for seed in range(6):
+        many, first = (kmeans(torch.eye(4), 4, seeding="random", n_init=n, rng=state(seed)) for n in (9, 1))
+        assert many.columns.tolist() == first.columns.tolist()
+        orders.add(tuple(first.columns.tolist()))
+    assert len(orders) > 1
+
+
+def test_a_sample_between_two_centroids_goes_to_the_first() -> None:
+    features = torch.nn.functional.normalize(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), dim=1)
+    result = kmeans(features, 2, labels=np.array([0, 1, -1]), rng=state())
+    assert result.columns.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.005, 0.02, 0.1])
+def test_a_restart_ends_when_no_larger_share_of_the_samples_moves(features: torch.Tensor, tolerance: float) -> None:
+    """What an iteration changes is seen by ending before and after it."""
+    result = kmeans(features, 20, n_init=1, tolerance=tolerance, rng=state())
+    ends = range(1, result.n_iter + 1)
+    columns = [kmeans(features, 20, n_init=1, max_iter=n, rng=state()).columns for n in ends]
+    shares = [(one != other).mean() for one, other in pairwise(columns)]
+    assert result.converged
+    assert shares[-2] <= tolerance < min(shares[:-2])
+
+
+@pytest.mark.parametrize(("n_categories", "candidates"), [(2, 2), (8, 4), (30, 5)])
+def test_greedy_seeding_chooses_among_two_and_the_logarithm_of_the_categories(
+    features: torch.Tensor, n_categories: int, candidates: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+    draw = _Draw._draw
+
+    def counted(self: _Draw, nearest: torch.Tensor, uniform: np.ndarray) -> np.ndarray:
+        drawn.append(uniform.shape[1])
+        return draw(self, nearest, uniform)
+
+    monkeypatch.setattr(_Draw, "_draw", counted)
+    seed_centroids(features, n_categories, seeding="greedy", rng=state())
+    assert drawn == [candidates] * (n_categories - 1)
 
 
 def test_an_empty_category_moves_to_the_farthest_sample() -> None:

@@ -136,8 +136,8 @@ def test_a_fused_evaluation_of_some_runs_is_that_of_all(fused: Any) -> None:
 
 def steps(solver: Any, count: int) -> torch.Tensor:
     """So many epochs, however many the solver does in one go."""
-    values = []
-    while (done := sum(map(len, values))) < count:
+    values: list[torch.Tensor] = []
+    while (done := sum(len(part) for part in values)) < count:
         values.append(solver.step(count - done).cpu())
     return torch.cat(values)
 

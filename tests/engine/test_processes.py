@@ -1,12 +1,15 @@
 """Several processes that share the samples find what one finds; one that dies is replaced and the work goes on.
 
-This file is also the program that the processes run: it puts what the engine found into a file.
+This file is also the program that the processes run, see `main`. Starting them takes longer than their work, so one
+session of two processes does everything that two can do.
 """
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,9 +18,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # it has no types
 
-from newkinds.engine import SEEDINGS, Partitioner, Run, Samples, kmeans, optimise, samples, seed_centroids
+from newkinds.cli import app
+from newkinds.engine import Partitioner, Run, Samples, kmeans, optimise, samples, seed_centroids
 from newkinds.engine.clustering import _Lloyd
+from newkinds.engine.solvers import LBFGS
+from newkinds.names import SEEDINGS, SOLVERS
 from newkinds.objective import PARTITION, RIM, SELECTION
 from newkinds.runtime import n_processes, processes, rank
 
@@ -49,7 +56,7 @@ def mixed_runs(start: np.ndarray, labels: np.ndarray) -> list[Run]:
         Run(start[:7], PARTITION.at(0.7), temperature=10.0),
         Run(start, SELECTION.at(0.5)),
         Run(start[:5], RIM, geometry="euclidean"),
-        Run(start + 0.1, RIM.at(0.2), temperature=5.0, labels=hidden),
+        Run(start + np.float32(0.1), RIM.at(0.2), temperature=5.0, labels=hidden),
     ]
 
 
@@ -67,9 +74,9 @@ def found_in_lanes(features: np.ndarray, labels: np.ndarray) -> Arrays:
     some = Samples(features)
     found: Arrays = {}
     for seeding in SEEDINGS:
-        for kind, given in (("labelled", labels), ("plain", None)):
+        for kind, known in (("labelled", labels), ("plain", None)):
             rng = np.random.RandomState(3)
-            seeds = seed_centroids(some, 12, labels=given, seeding=seeding, n_init=3, rng=rng)
+            seeds = seed_centroids(some, 12, labels=known, seeding=seeding, n_init=3, rng=rng)
             found[f"{seeding} {kind} seeds"] = seeds.numpy()
     lost = 0
     farthest = _Lloyd._farthest
@@ -80,16 +87,16 @@ def found_in_lanes(features: np.ndarray, labels: np.ndarray) -> Arrays:
         return farthest(self, distances, count)
 
     with patch.object(_Lloyd, "_farthest", counted):
-        for name, source, n_categories, given in (
+        for name, source, n_categories, known in (
             ("clusters", some, 20, labels),
             ("surplus clusters", Samples(repeated_features()), 40, None),
         ):
             rng = np.random.RandomState(5)
-            result = kmeans(source, n_categories, labels=given, seeding="random", n_init=4, rng=rng)
+            result = kmeans(source, n_categories, labels=known, seeding="random", n_init=4, rng=rng)
             found[f"{name} centroids"], found[f"{name} columns"] = result.centroids, result.columns
     found["empty categories"] = np.array(lost)
     start = found["greedy labelled seeds"][0]
-    for solver in ("adam", "lbfgs"):
+    for solver in SOLVERS:
         runs = mixed_runs(start, labels)
         trained = optimise(some, runs, labels=labels, solver=solver, max_iter=15, learning_rate=1e-2)
         found[f"{solver} values"] = trained.values
@@ -105,194 +112,201 @@ def found_in_lanes(features: np.ndarray, labels: np.ndarray) -> Arrays:
     return found
 
 
-def torchrun(*arguments: Any, n: int, restarts: int = 0) -> subprocess.CompletedProcess[str]:
+# The program that processes run.
+
+QUIET = ["--quiet", "--device", "cpu"]
+COMMANDS = {
+    "plain": ["all.npz", "--n-categories", "8", "--lam", "0.3", "--consensus", "1", *QUIET],
+    "rehearsal": ["some.npz", "--n-categories", "8", *QUIET],
+    "head": ["some.npz", "--method", "uno", "--n-categories", "8", "--max-iter", "3", *QUIET],
+}
+N_SOME = 400
+"""Samples of `some.npz`, for what takes longer."""
+
+
+def write_sources(folder: Path) -> None:
+    features, labels = made_features()
+    np.savez(folder / "all.npz", features=features, labels=labels)
+    np.savez(folder / "some.npz", features=features[:N_SOME], labels=labels[:N_SOME])
+    features[N - 2] = np.nan
+    np.savez(folder / "bad.npz", features=features, labels=labels)
+
+
+def discover(folder: Path, out: Path, source: str, *options: str) -> int:
+    """The command line in this process: its exit code."""
+    try:
+        app(["discover", str(folder / source), "--out", str(out), *options])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def main(task: str, folder: Path) -> int:
+    if task == "mortal":
+        make_mortal(folder)
+        return discover(folder, folder / "runs" / "mortal", *COMMANDS["plain"], "--checkpoint", "0.001")
+    with processes("cpu"):
+        found = found_by_the_engine()
+        if rank() == 0:
+            np.savez(folder / "found.npz", **found)  # type: ignore[arg-type]  # the names are no options of savez
+    if task == "engine":
+        return 0
+    for name, (source, *options) in COMMANDS.items():
+        if code := discover(folder, folder / "runs" / name, source, *options):
+            return code
+    return discover(folder, folder / "runs" / "bad", "bad.npz", *COMMANDS["plain"][1:])
+
+
+def make_mortal(diary: Path) -> None:
+    """Let the second process die once, in the midst of the training, and count the steps of both."""
+    attempt, number = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
+    step, taken = LBFGS.step, 0
+
+    def mortal(self: LBFGS, most: int = 1) -> torch.Tensor:
+        nonlocal taken
+        if number == "1" and taken == 8 and not (diary / "died").exists():
+            (diary / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        taken += 1
+        (diary / f"steps-{attempt}-{number}").write_text(str(taken))
+        return step(self, most)
+
+    LBFGS.step = mortal  # type: ignore[method-assign]  # in this process only
+
+
+# The tests.
+
+
+@dataclass(frozen=True)
+class Session:
+    """What processes that ran together left."""
+
+    done: subprocess.CompletedProcess[str]
+    folder: Path
+
+    @property
+    def found(self) -> Arrays:
+        with np.load(self.folder / "found.npz") as arrays:
+            return dict(arrays)
+
+    def record(self, name: str) -> dict[str, Any]:
+        return json.loads((self.folder / "runs" / name / "run.json").read_text("utf-8"))
+
+
+def torchrun(task: str, folder: Path, *, n: int, restarts: int = 0) -> Session:
+    write_sources(folder)
+    (folder / "runs").mkdir()
     launch = ["torch.distributed.run", "--standalone", "--nproc-per-node", n, "--max-restarts", restarts]
-    done = python("-m", *launch, *arguments)
-    if "terminate called without an active exception" in done.stderr:
-        # Seen once in many runs: PyTorch's threads abort a process that has done its work and is leaving.
-        done = python("-m", *launch, *arguments)
-    return done
-
-
-def python(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
+    arguments = [sys.executable, "-m", *launch, __file__, task, folder]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        list(map(str, arguments)), env=environment, capture_output=True, text=True, timeout=PATIENCE
     )
+    return Session(done, folder)
+
+
+def assert_ended_well(session: Session) -> None:
+    # Seen once in many runs: PyTorch's threads abort a process that has done its work and is leaving.
+    if "terminate called without an active exception" not in session.done.stderr:
+        assert session.done.returncode == 0, session.done.stderr
 
 
 @pytest.fixture(scope="module")
-def of_one() -> Arrays:
+def of_one(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    """What this process finds alone, with one thread, as each of several has."""
+    folder = tmp_path_factory.mktemp("one")
+    write_sources(folder)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return found_by_the_engine()
+        with threadpool_limits(1):
+            np.savez(folder / "found.npz", **found_by_the_engine())  # type: ignore[arg-type]  # as above
+            for name, (source, *options) in COMMANDS.items():
+                assert discover(folder, folder / "runs" / name, source, *options) == 0
     finally:
         torch.set_num_threads(before)
-
-
-def found_by(n: int, folder: Path) -> Arrays:
-    done = torchrun(__file__, folder / "found.npz", n=n)
-    assert done.returncode == 0, done.stderr
-    with np.load(folder / "found.npz") as arrays:
-        found = dict(arrays)
-    assert found.pop("processes") == n
-    return found
-
-
-def test_two_processes_find_what_one_finds_to_the_last_bit(of_one: Arrays, tmp_path: Path) -> None:
-    of_two = found_by(2, tmp_path)
-    assert of_two.keys() | {"processes"} == of_one.keys()
-    different = [name for name, values in of_two.items() if not np.array_equal(values, of_one[name])]
-    assert different == []
-
-
-def test_categories_were_empty_on_the_way(of_one: Arrays) -> None:
-    """Of the clusterings that the processes share: else they would show less than they say."""
-    assert all(count > 0 for name, count in of_one.items() if name.startswith("empty categories"))
-
-
-@pytest.mark.slow
-def test_three_processes_find_what_one_finds_up_to_rounding(of_one: Arrays, tmp_path: Path) -> None:
-    of_three = found_by(3, tmp_path)
-    for name, values in of_three.items():
-        if name.startswith(("taken", "assigned", "gathered")):
-            assert np.array_equal(values, of_one[name]), name
-        elif name.startswith(("adam", "random")):
-            np.testing.assert_allclose(values, of_one[name], rtol=1e-4, atol=1e-6, err_msg=name)
-
-
-# The command line.
-
-SETTINGS = ["--n-categories", "8", "--lam", "0.3", "--consensus", "1", "--quiet", "--device", "cpu", "--force"]
+    return Session(subprocess.CompletedProcess([], 0, "", ""), folder)
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("source") / "collection.npz"
-    features, labels = made_features()
-    np.savez(path, features=features, labels=labels)
-    return path
+def of_two(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return torchrun("everything", tmp_path_factory.mktemp("two"), n=2)
 
 
-@pytest.fixture(scope="module")
-def plain_run(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    run = tmp_path_factory.mktemp("plain") / "run"
-    done = python("-m", "newkinds", "discover", source, "--out", run, *SETTINGS)
-    assert done.returncode == 0, done.stderr
-    return run
-
-
-def assert_the_same_model(one: Path, other: Path) -> None:
-    ours, theirs = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+def assert_the_same_model(name: str, one: Session, other: Session, other_name: str | None = None) -> None:
+    ours = load_file(one.folder / "runs" / name / "model.safetensors")
+    theirs = load_file(other.folder / "runs" / (other_name or name) / "model.safetensors")
     assert ours.keys() == theirs.keys()
-    for name, values in ours.items():
-        assert np.array_equal(values, theirs[name]), name
+    for key, values in ours.items():
+        assert np.array_equal(values, theirs[key]), key
 
 
-def test_the_command_line_under_torchrun_makes_one_run_folder(
-    source: Path, plain_run: Path, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    done = torchrun("-m", "newkinds", "discover", source, "--out", run, *SETTINGS, n=2)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert list(tmp_path.iterdir()) == [run]
-    assert {path.name for path in run.iterdir()} == {path.name for path in plain_run.iterdir()}
-    assert_the_same_model(run, plain_run)
+def test_two_processes_find_what_one_finds_to_the_last_bit(of_one: Session, of_two: Session) -> None:
+    ours, theirs = of_one.found, of_two.found
+    assert ours.pop("processes") == 1
+    assert theirs.pop("processes") == 2
+    assert theirs.keys() == ours.keys()
+    assert [name for name, values in theirs.items() if not np.array_equal(values, ours[name])] == []
+
+
+def test_categories_were_empty_on_the_way(of_one: Session) -> None:
+    """Of the clusterings that the processes share: else they would show less than they say."""
+    assert all(count > 0 for name, count in of_one.found.items() if name.startswith("empty categories"))
+
+
+def test_the_command_line_under_torchrun_makes_one_run_folder(of_one: Session, of_two: Session) -> None:
+    assert of_two.done.stdout == ""
+    ours, theirs = (session.folder / "runs" / "plain" for session in (of_one, of_two))
+    assert {path.name for path in theirs.iterdir()} == {path.name for path in ours.iterdir()}
+    assert_the_same_model("plain", of_one, of_two)
     for name in ("predictions.csv", "features.npy"):
-        assert (run / name).read_bytes() == (plain_run / name).read_bytes()
+        assert (theirs / name).read_bytes() == (ours / name).read_bytes()
 
 
-def test_rehearsal_and_consensus_under_torchrun_are_those_of_one_process(source: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    command = ("-m", "newkinds", "discover", source, "--n-categories", 8, "--quiet", "--device", "cpu", "--out")
-    for done in (python(*command, one), torchrun(*command, two, n=2)):
-        assert done.returncode == 0, done.stderr
-    assert_the_same_model(one, two)
-    ours, theirs = (json.loads((run / "run.json").read_text("utf-8")) for run in (one, two))
+def test_rehearsal_and_consensus_under_torchrun_are_those_of_one_process(of_one: Session, of_two: Session) -> None:
+    assert_the_same_model("rehearsal", of_one, of_two)
+    ours, theirs = of_one.record("rehearsal"), of_two.record("rehearsal")
     assert ours["curves"]["rehearsal"] == theirs["curves"]["rehearsal"]
     assert len(ours["curves"]["rehearsal"]) > 1
 
 
-@pytest.mark.slow
-def test_a_head_trained_under_torchrun_is_that_of_one_process(source: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    command = ("-m", "newkinds", "discover", source, "--method", "uno", "--n-categories", 8, "--max-iter", 3)
-    command = (*command, "--quiet", "--device", "cpu", "--out")
-    for done in (python(*command, one), torchrun(*command, two, n=2)):
-        assert done.returncode == 0, done.stderr
-    assert_the_same_model(one, two)
+def test_a_head_trained_under_torchrun_is_that_of_one_process(of_one: Session, of_two: Session) -> None:
+    assert_the_same_model("head", of_one, of_two)
 
 
-def test_bad_input_under_torchrun_is_said_and_leaves_nothing(source: Path, tmp_path: Path) -> None:
-    features, labels = made_features()
-    features[N - 2] = np.nan
-    np.savez(tmp_path / "bad.npz", features=features, labels=labels)
-    done = torchrun("-m", "newkinds", "discover", tmp_path / "bad.npz", "--out", tmp_path / "run", *SETTINGS, n=2)
-    assert done.returncode != 0
-    assert f"row {N - 2} has NaN or infinity" in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.npz"]
-
-
-MORTAL = '''
-"""The command line, in which the second process dies once, in the midst of the training."""
-
-import os
-import signal
-import sys
-from pathlib import Path
-
-from newkinds.cli import main
-from newkinds.engine.solvers import LBFGS
-
-diary = Path(sys.argv.pop(1))
-attempt, rank = os.environ["TORCHELASTIC_RESTART_COUNT"], os.environ["RANK"]
-step, taken = LBFGS.step, 0
-
-
-def mortal(self, most=1):
-    global taken
-    if rank == "1" and taken == 8 and not (diary / "died").exists():
-        (diary / "died").touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    taken += 1
-    (diary / f"steps-{attempt}-{rank}").write_text(str(taken))
-    return step(self, most)
-
-
-LBFGS.step = mortal
-main()
-'''
+def test_bad_input_under_torchrun_is_said_and_leaves_nothing(of_two: Session) -> None:
+    """The last that the two processes do. Only one of them has the bad row; the other does not wait for ever."""
+    assert of_two.done.returncode != 0
+    assert f"row {N - 2} has NaN or infinity" in of_two.done.stderr
+    assert sorted(path.name for path in (of_two.folder / "runs").iterdir()) == sorted(COMMANDS)
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_replaced_and_the_work_goes_on(
-    source: Path, plain_run: Path, tmp_path: Path
-) -> None:
+def test_three_processes_find_what_one_finds_up_to_rounding(of_one: Session, tmp_path: Path) -> None:
+    of_three = torchrun("engine", tmp_path, n=3)
+    assert_ended_well(of_three)
+    ours, theirs = of_one.found, of_three.found
+    assert theirs["processes"] == 3
+    for name, values in theirs.items():
+        if name.startswith(("taken", "assigned", "gathered")):
+            assert np.array_equal(values, ours[name]), name
+        elif name.startswith(("adam", "random")):
+            np.testing.assert_allclose(values, ours[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_is_replaced_and_the_work_goes_on(of_one: Session, tmp_path: Path) -> None:
     """The killed one is started again by torchrun with all the others, from the last state that was saved."""
-    program, diary, runs = tmp_path / "mortal.py", tmp_path / "diary", tmp_path / "runs"
-    program.write_text(MORTAL)
-    diary.mkdir()
-    runs.mkdir()
-    run = runs / "run"
-    command = [program, diary, "discover", source, "--out", run, *SETTINGS, "--checkpoint", "0.001"]
-    done = torchrun(*command, n=2, restarts=1)
-    assert done.returncode == 0, done.stderr
-    assert (diary / "died").exists()
-    assert list(runs.iterdir()) == [run]  # neither states nor parts are left
-    assert_the_same_model(run, plain_run)
-    first, second = (int((diary / f"steps-{attempt}-1").read_text()) for attempt in (0, 1))
-    everything = json.loads((plain_run / "run.json").read_text("utf-8"))["n_iter"]
+    session = torchrun("mortal", tmp_path, n=2, restarts=1)
+    assert_ended_well(session)
+    assert (tmp_path / "died").exists()
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["mortal"]  # neither states nor parts are left
+    assert_the_same_model("plain", of_one, session, "mortal")
+    first, second = (int((tmp_path / f"steps-{attempt}-1").read_text()) for attempt in (0, 1))
+    everything = of_one.record("plain")["n_iter"]
     assert first == 8
     assert everything - 8 <= second < everything
 
 
 if __name__ == "__main__":
-    with processes("cpu"):
-        found = found_by_the_engine()
-        if rank() == 0:
-            np.savez(sys.argv[1], **found)
+    sys.exit(main(sys.argv[1], Path(sys.argv[2])))

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from newkinds import InputError
 from newkinds.engine import Partitioner, Run, Samples, kmeans, normalised, optimise, samples
+from newkinds.names import SOLVERS, Geometry, SolverName
 from newkinds.objective import PARTITION, RIM
 from newkinds.runtime import listening
 
@@ -36,7 +38,7 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samples, "RESIDENT_BYTES", 0)
 
 
-def resident_and_streamed(source: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> tuple[Samples, Samples]:
+def resident_and_streamed(source: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Samples, Samples]:
     held = Samples(source)
     with monkeypatch.context() as patch:
         patch.setattr(samples, "RESIDENT_BYTES", 0)
@@ -111,7 +113,7 @@ def test_the_length_of_a_vector_does_not_matter(
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_held_ready_or_read_every_time_gives_the_same_features(
-    kind: type, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type, order: Literal["C", "F"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also for maps of which the columns lie together, as `np.save` writes a transposed array."""
     mapped = saved_map(tmp_path, np.asarray(random_features(kind), order=order))
@@ -126,9 +128,9 @@ def test_held_ready_or_read_every_time_gives_the_same_features(
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_held_ready_or_read_every_time_gives_the_same_training(
-    kind: type, order: str, solver: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type, order: Literal["C", "F"], solver: SolverName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features = random_features(kind, n=1500, width=24)
     labels = np.where(np.arange(1500) % 4 == 0, np.arange(1500) % 3, -1)
@@ -147,7 +149,7 @@ def test_held_ready_or_read_every_time_gives_the_same_training(
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_held_ready_or_read_every_time_gives_the_same_clusters(
-    kind: type, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: type, order: Literal["C", "F"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     features = random_features(kind, n=1500, width=24)
     labels = np.where(np.arange(1500) % 4 == 0, np.arange(1500) % 3, -1)
@@ -175,7 +177,7 @@ def test_samples_are_taken_in_any_order(held: bool, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("geometry", ["linear", "euclidean"])
 def test_categories_are_those_of_the_partitioner(
-    held: bool, geometry: str, monkeypatch: pytest.MonkeyPatch
+    held: bool, geometry: Geometry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(samples, "CHECKED_ROWS", 64)
     some = resident_and_streamed(random_features(), monkeypatch)[0 if held else 1]
@@ -253,9 +255,9 @@ class Watched:
         self.most = 0
 
     def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-        found = self.values[rows]
-        self.most = max(self.most, len(found))
-        return found
+        some = self.values[rows]
+        self.most = max(self.most, len(some))
+        return some
 
 
 def test_no_more_than_a_block_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,6 +272,15 @@ def test_no_more_than_a_block_is_read_at_a_time(monkeypatch: pytest.MonkeyPatch)
         some.assign(Partitioner(start), np.arange(9000) % 2 == 0)
         some.take(np.arange(8999, -1, -1))
     assert source.most <= 2048  # a block of the training may be longer than what is loaded ahead
+
+
+@pytest.mark.parametrize(("n", "count"), [(1, 2), (8191, 2), (8192, 4), (20_000, 8), (1 << 18, 64), (1 << 19, 64)])
+def test_the_lanes_depend_on_the_number_of_samples_only(n: int, count: int) -> None:
+    """So that several processes, and those that come after them, add up in the same order."""
+    some = Samples(torch.ones(n, 1))
+    assert len(some.lanes) == count
+    assert [lane.start for lane in some.lanes] == [n * lane // count for lane in range(count)]
+    assert some.lanes[-1].stop == n
 
 
 def test_reading_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:

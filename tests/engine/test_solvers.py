@@ -9,6 +9,7 @@ from newkinds import InputError
 from newkinds.engine import Run, Samples, Trained, optimise
 from newkinds.engine.evaluation import Batch, BlockEvaluator, second_moment
 from newkinds.engine.solvers import LBFGS, Adam, Solver
+from newkinds.names import SOLVERS, SolverName
 from newkinds.objective import PARTITION, RIM, SELECTION, objective_value
 
 DECAY = 0.01
@@ -39,17 +40,17 @@ def runs_of_all_sorts(start: np.ndarray, labels: np.ndarray) -> list[Run]:
         Run(start[:3], PARTITION.at(0.7), temperature=10.0),
         Run(start, SELECTION.at(0.5)),
         Run(start[:2], RIM, geometry="euclidean"),
-        Run(start + 0.1, RIM.at(0.2), temperature=5.0, labels=hidden),
+        Run(start + np.float32(0.1), RIM.at(0.2), temperature=5.0, labels=hidden),
     ]
 
 
 def penalised(weights: torch.Tensor, features: torch.Tensor, labels: np.ndarray, run: Run) -> torch.Tensor:
     """The objective by its definition, in whatever precision the weights have."""
-    given = features.to(weights.dtype)
+    samples = features.to(weights.dtype)
     if run.geometry == "euclidean":
-        logits = -run.temperature / 2 * (given[:, None] - weights[None]).square().sum(-1)
+        logits = -run.temperature / 2 * (samples[:, None] - weights[None]).square().sum(-1)
     else:
-        logits = run.temperature * given @ weights.T
+        logits = run.temperature * samples @ weights.T
     log_p = torch.log_softmax(logits, dim=1)
     return objective_value(log_p, torch.from_numpy(labels), run.objective) + DECAY / 2 * weights.square().sum()
 
@@ -59,6 +60,7 @@ def scipy_minimum(features: torch.Tensor, labels: np.ndarray, run: Run) -> float
         weights = torch.from_numpy(flat.reshape(run.start.shape).copy()).requires_grad_()
         value = penalised(weights, features, labels, run)
         value.backward()
+        assert weights.grad is not None
         return value.item(), weights.grad.numpy().ravel()
 
     options = {"maxiter": 2000, "maxfun": 4000}
@@ -94,8 +96,8 @@ def test_lbfgs_needs_fewer_evaluations_than_adam(case: Case) -> None:
     assert reached(fast) <= reached(slow) + 1e-3
 
 
-@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
-def test_a_run_of_a_batch_is_what_it_is_alone(case: Case, solver: str) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_run_of_a_batch_is_what_it_is_alone(case: Case, solver: SolverName) -> None:
     features, labels, start = case
     runs = runs_of_all_sorts(start, labels)
     together = optimise(features, runs, labels=labels, solver=solver, max_iter=15, learning_rate=1e-2)
@@ -189,7 +191,7 @@ def test_the_penalised_objective_never_goes_up(case: Case) -> None:
     features, labels, start = case
     runs = runs_of_all_sorts(start, labels)
     solver = made_solver("lbfgs", case)
-    reached = []
+    reached: list[list[float]] = []
     while solver.active and len(reached) < 60:
         solver.step()
         values = [
@@ -205,7 +207,7 @@ def test_the_penalised_objective_never_goes_up(case: Case) -> None:
 
 
 def steps(solver: Solver, count: int) -> list[np.ndarray]:
-    taken = []
+    taken: list[np.ndarray] = []
     while len(taken) < count and solver.active:
         taken.append(solver.step()[0].numpy().copy())
     return taken
@@ -257,7 +259,7 @@ def test_lbfgs_goes_on_after_some_runs_have_left(case: Case) -> None:
 def test_an_unknown_solver_is_refused(case: Case) -> None:
     features, labels, start = case
     with pytest.raises(InputError, match="solver must be one of lbfgs, adam; got 'newton'"):
-        optimise(features, [Run(start, PARTITION)], labels=labels, solver="newton")
+        optimise(features, [Run(start, PARTITION)], labels=labels, solver="newton")  # type: ignore[arg-type]  # on purpose
 
 
 def test_a_start_that_cannot_be_judged_is_refused(case: Case) -> None:
@@ -268,8 +270,8 @@ def test_a_start_that_cannot_be_judged_is_refused(case: Case) -> None:
         optimise(features, [Run(endless, PARTITION)], labels=labels, solver="lbfgs", max_iter=5)
 
 
-@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
-def test_the_number_of_threads_changes_no_bit(solver: str) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_number_of_threads_changes_no_bit(solver: SolverName) -> None:
     features, labels, start = made_case(n=1100, width=64, categories=12)
     runs = runs_of_all_sorts(start, labels)
     before = torch.get_num_threads()
@@ -286,8 +288,8 @@ def test_the_number_of_threads_changes_no_bit(solver: str) -> None:
             assert np.array_equal(one.weights, two.weights)
 
 
-@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
-def test_the_order_of_the_samples_hardly_matters(solver: str) -> None:
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_order_of_the_samples_hardly_matters(solver: SolverName) -> None:
     features, labels, start = made_case(n=2000, width=16, categories=6)
     order = np.random.default_rng(3).permutation(2000)
     run = Run(start, PARTITION.at(0.3))

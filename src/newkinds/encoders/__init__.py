@@ -1,13 +1,14 @@
 """Encoders: photos and texts to feature vectors.
 
-Importing this room is light; PyTorch and the rest are imported when an encoder is loaded.
+Importing this room is light: PyTorch and the rest are imported when an encoder is loaded.
 """
 
 from newkinds.encoders.cache import default_cache
 from newkinds.encoders.collecting import Encoding, as_features, encoder_record, features_for
 from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
-from newkinds.encoders.loading import DEFAULTS, load_encoder
+from newkinds.encoders.loading import load_encoder
+from newkinds.encoders.packaged import DEFAULTS
 from newkinds.encoders.preparation import ImagePreparation
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""Features that were computed before, found again by what they were computed from.
+"""Features that were computed before, found again by the content they were computed from.
 
-A folder for each encoder (its fingerprint covers weights, preprocessing and precision), in it files of records of
-equal length: a key, which is a checksum of the sample's content, and its features. Records are only ever appended,
-every process to a file of its own, so an interruption costs the batch that was being written and no more: a torn
-record at the end is passed over. A photo that is moved, renamed or copied is the same content.
+Each encoder has a folder of its own (its fingerprint covers weights, preprocessing and precision). The files in it
+hold records of equal length: a key, which is a checksum of the sample's content, and the features. Records are only
+ever appended, and every process has its own file, so an interruption costs no more than the batch that was being
+written: a torn record at the end is ignored. A photo that is moved, renamed or copied keeps its content and key.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ FloatArray = npt.NDArray[np.float32]
 
 def default_cache() -> Path:
     """`$NEWKINDS_CACHE`, or `newkinds` in the user's cache folder."""
-    if given := os.environ.get("NEWKINDS_CACHE"):
-        return Path(given)
+    if folder := os.environ.get("NEWKINDS_CACHE"):
+        return Path(folder)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "newkinds"
 
 
 def content_key(item: Item) -> bytes:
-    """A checksum of a sample: of a file's bytes, of pixels and their shape, or of a text.
+    """A checksum of a sample's content: the bytes of a file, pixels and their shape, or a text.
 
     Examples
     --------
@@ -50,8 +50,8 @@ def content_key(item: Item) -> bytes:
         try:
             with item.open("rb") as file:
                 return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=KEY_BYTES)).digest()
-        except OSError:
-            return hashlib.blake2b(str(item).encode(), digest_size=KEY_BYTES, person=b"unreadable").digest()
+        except (OSError, ValueError):  # ValueError: a path with a NUL byte
+            return hashlib.blake2b(os.fsencode(item), digest_size=KEY_BYTES, person=b"unreadable").digest()
     if isinstance(item, str):
         content = item.encode("utf-8", "surrogatepass")
     else:
@@ -64,14 +64,14 @@ def content_keys(items: Sequence[Item]) -> list[bytes]:
     keys: list[bytes] = []
     with ThreadPoolExecutor(4) as pool:
         for first in range(0, len(items), HASHED_AT_ONCE):
-            some = [items[i] for i in range(first, min(first + HASHED_AT_ONCE, len(items)))]
-            keys += pool.map(content_key, some)
+            part = [items[i] for i in range(first, min(first + HASHED_AT_ONCE, len(items)))]
+            keys += pool.map(content_key, part)
             report_progress("looking at the samples", len(keys), len(items))
     return keys
 
 
 class FeatureCache:
-    """The features one encoder has computed. `None` as a folder: remembered nowhere.
+    """The features that one encoder has computed. Without a folder (`None`) nothing is remembered.
 
     Examples
     --------
@@ -92,28 +92,28 @@ class FeatureCache:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            with suppress(OSError):  # said already when it was written to
+            with suppress(OSError):  # reported when the records were written
                 self._file.close()
             self._file = None
 
     def find(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.bool_], FloatArray | None]:
-        """Which keys are there, and the features of those, in the order of the keys; None where none is."""
+        """Which keys are known, and the features of the known ones in the order of the keys; None if none is."""
         parts = self._parts()
         if not parts or not keys:
             return np.zeros(len(keys), dtype=bool), None
         wanted, rows = np.unique(np.array(keys, dtype=KEY), return_inverse=True)
         features = np.empty((len(wanted), parts[0].dtype["features"].shape[0]), dtype=np.float32)
-        found = np.zeros(len(wanted), dtype=bool)
+        is_known = np.zeros(len(wanted), dtype=bool)
         for part in parts:
-            own = np.ascontiguousarray(part["key"]).view(KEY).reshape(-1)
-            at = np.minimum(np.searchsorted(wanted, own), len(wanted) - 1)
-            same = wanted[at] == own
+            recorded = np.ascontiguousarray(part["key"]).view(KEY).reshape(-1)
+            at = np.minimum(np.searchsorted(wanted, recorded), len(wanted) - 1)
+            same = wanted[at] == recorded
             features[at[same]] = part["features"][same]
-            found[at[same]] = True
-        return found[rows], features[rows[found[rows]]]
+            is_known[at[same]] = True
+        return is_known[rows], features[rows[is_known[rows]]]
 
     def add(self, keys: Sequence[bytes], features: FloatArray) -> None:
-        """Remember the features of a batch; written when this returns."""
+        """Remember the features of a batch; they are on disk when this returns."""
         if self._folder is None or not len(keys):
             return
         records = np.empty(len(keys), dtype=_record(features.shape[1]))
@@ -125,8 +125,9 @@ class FeatureCache:
                 self._file = (self._folder / f"{features.shape[1]}-{uuid4().hex}{ENDING}").open("xb")
             self._file.write(records.tobytes())
             self._file.flush()
-        except OSError as error:
-            raise InputError(f"cannot write to the cache {self._folder}: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # ValueError: a path with a NUL byte
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"cannot write to the cache {self._folder}: {problem}") from error
 
     def _parts(self) -> list[npt.NDArray[np.void]]:
         """Every file of records, mapped into memory."""
@@ -134,7 +135,10 @@ class FeatureCache:
             return []
         parts: list[npt.NDArray[np.void]] = []
         for path in sorted(self._folder.glob(f"[1-9]*-*{ENDING}")):
-            dtype = _record(int(path.name.partition("-")[0]))
+            width = path.name.partition("-")[0]
+            if not (width.isascii() and width.isdecimal()):
+                continue  # not one of ours
+            dtype = _record(int(width))
             if n := path.stat().st_size // dtype.itemsize:
                 parts.append(np.memmap(path, dtype=dtype, mode="r", shape=(n,)))
         return parts

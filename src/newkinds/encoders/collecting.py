@@ -1,4 +1,4 @@
-"""From whatever was read to feature vectors: photos and texts are encoded, features are taken as they are."""
+"""Collections as feature vectors: photos and texts are encoded, features are taken as they are."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,11 +15,14 @@ from newkinds.encoders.loading import load_encoder
 from newkinds.errors import InputError
 
 SHOWN = 3
+"""Samples that were left out and are named in a note."""
+RECORD_KEYS = ("name", "kind", "fingerprint")
+"""What new samples need of an encoder's record."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How photos and texts are to be encoded: what `load_encoder` and `encode` take."""
+    """How to encode photos and texts: the arguments of `load_encoder` and `encode`."""
 
     name: str | None = None
     device: str = "auto"
@@ -31,9 +34,9 @@ class Encoding:
 def as_features(
     collection: FeatureSet | RawCollection, encoding: Encoding, encoder: Encoder | None = None
 ) -> FeatureSet:
-    """The collection as feature vectors, with a record of the encoder, pictures, and notes of what is odd.
+    """The collection as feature vectors, with a record of the encoder, pictures, and notes on what is odd.
 
-    `encoder` is the one that `encoding` names, where it is loaded already.
+    `encoder` is the encoder that `encoding` names, if it is loaded already.
     """
     if isinstance(collection, FeatureSet):
         if encoding.name is not None:
@@ -53,7 +56,7 @@ def as_features(
 
 
 def encoder_record(encoder: Encoder) -> dict[str, Any]:
-    """What a run says of its encoder, and finds it again by."""
+    """What a run records of its encoder, to load the same one again."""
     describe = getattr(encoder.preparation, "describe", None)
     return {
         "name": encoder.name,
@@ -67,17 +70,23 @@ def encoder_record(encoder: Encoder) -> dict[str, Any]:
 def features_for(
     record: Mapping[str, Any] | None, collection: FeatureSet | RawCollection, encoding: Encoding
 ) -> FeatureSet:
-    """New samples as features of the encoder that a run's record tells of, or InputError.
+    """New samples as features of the encoder in a run's record, or InputError.
 
-    `encoding` may give another place of the same encoder.
+    `encoding` may name another place of the same encoder.
     """
     if isinstance(collection, FeatureSet):
-        own = collection.encoder
-        if record is not None and own is not None and own["fingerprint"] != record["fingerprint"]:
-            raise InputError(f"these features are of {own['name']}, the run was made with {record['name']}")
+        made_with = collection.encoder
+        if record is not None and made_with is not None:
+            _check_record(record, "the run")
+            _check_record(made_with, "the features")
+            if made_with["fingerprint"] != record["fingerprint"]:
+                raise InputError(
+                    f"these features are of {made_with['name']}, the run was made with {record['name']}"
+                )
         return as_features(collection, encoding)
     if record is None:
         raise InputError(f"the run was made of features: give it features, not {collection.kind}")
+    _check_record(record, "the run")
     if record["kind"] != collection.kind:
         raise InputError(f"the run was made of {record['kind']}, this is a collection of {collection.kind}")
     name = encoding.name or record["name"]
@@ -90,11 +99,16 @@ def features_for(
     return as_features(collection, encoding, encoder)
 
 
+def _check_record(record: Mapping[str, Any], owner: str) -> None:
+    if missing := [key for key in RECORD_KEYS if not isinstance(record.get(key), str)]:
+        raise InputError(f"{owner}: the record of the encoder is damaged, it has no {' and no '.join(missing)}")
+
+
 def _notes(encoded: Encoded) -> list[str]:
     collection = encoded.collection
     notes = find_duplicates(collection.labels, encoded.keys, encoded.features).notes(collection.ids)
     if collection.skipped:
-        shown = "; ".join(f"{name}: {why}" for name, why in collection.skipped[:SHOWN])
+        examples = "; ".join(f"{name}: {why}" for name, why in collection.skipped[:SHOWN])
         more = "; …" if len(collection.skipped) > SHOWN else ""
-        notes.insert(0, f"samples that were left out: {len(collection.skipped)} ({shown}{more})")
+        notes.insert(0, f"samples that were left out: {len(collection.skipped)} ({examples}{more})")
     return notes

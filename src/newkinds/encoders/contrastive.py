@@ -12,7 +12,7 @@ from newkinds.labels import UNLABELLED
 
 
 def info_nce(views: Tensor, temperature: float) -> Tensor:
-    """-log of how much of a view's similarity to all others goes to the other view of the same sample, on average.
+    """Mean over the views of -log p, p the share of a view's similarity that goes to its sample's other view.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def info_nce(views: Tensor, temperature: float) -> Tensor:
 
 
 def supervised_contrastive(views: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """As `info_nce`, with all views of all samples of the same label as the others, averaged in the logarithm.
+    """Like `info_nce`, but towards all views of all samples with the same label; the mean is over their -log p.
 
     Unlabelled samples (-1) take no part; without any labelled sample the loss is 0.
     """
@@ -35,10 +35,10 @@ def supervised_contrastive(views: Tensor, labels: Tensor, temperature: float) ->
     flat = views[:, labelled].flatten(0, 1)
     if not len(flat):
         return views.sum() * 0.0
-    own = labels[labelled].repeat(2)
+    columns = labels[labelled].repeat(2)
     itself = torch.eye(len(flat), dtype=torch.bool, device=flat.device)
     log_p = functional.log_softmax((flat @ flat.T / temperature).masked_fill(itself, -torch.inf), dim=1)
-    positive = (own[:, None] == own) & ~itself
+    positive = (columns[:, None] == columns) & ~itself
     return -(log_p.masked_fill(~positive, 0.0).sum(1) / positive.sum(1)).mean()
 
 

@@ -1,4 +1,4 @@
-"""Samples that are there twice, once with a label and once without: they make a score better than it is."""
+"""Samples that occur twice, once with a label and once without: they make scores look better than they are."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ class Duplicates:
     Attributes
     ----------
     exact : list of (int, int)
-        Of the same content.
+        Pairs with the same content.
     near : list of (int, int)
-        Nearly the same according to their features; for each unlabelled sample the nearest labelled one.
+        Pairs that are nearly the same by their features: an unlabelled sample and the labelled one nearest to it.
     conflicting : list of (int, int)
         Two labelled samples of the same content, but with different labels.
     """
@@ -34,26 +34,26 @@ class Duplicates:
     conflicting: list[tuple[int, int]]
 
     def notes(self, ids: Sequence[str]) -> list[str]:
-        """What a user should know, in a sentence each."""
-        said = (
+        """What a user should know: one sentence for each sort of pair."""
+        sorts = (
             (self.conflicting, "labelled samples with the same content as one of another label"),
             (self.exact, "unlabelled samples with the same content as a labelled one"),
             (self.near, "unlabelled samples that are nearly the same as a labelled one"),
         )
         return [
             f"{what}: {len(pairs)}, such as {ids[pairs[0][1]]} and {ids[pairs[0][0]]}"
-            for pairs, what in said
+            for pairs, what in sorts
             if pairs
         ]
 
 
 def find_duplicates(labels: IntArray, keys: Sequence[bytes], features: npt.NDArray[np.floating]) -> Duplicates:
-    """Find them by the checksums of what samples hold, and by their features.
+    """Find duplicates by the checksums of the samples' content, and by their features.
 
     Examples
     --------
-    >>> found = find_duplicates(np.array([3, -1, -1]), [b"a", b"a", b"b"], np.array([[1.0, 0], [1, 0], [1, 0.01]]))
-    >>> found.exact, found.near
+    >>> pairs = find_duplicates(np.array([3, -1, -1]), [b"a", b"a", b"b"], np.array([[1.0, 0], [1, 0], [1, 0.01]]))
+    >>> pairs.exact, pairs.near
     ([(0, 1)], [(0, 2)])
     """
     rows_of: dict[bytes, list[int]] = defaultdict(list)
@@ -66,8 +66,8 @@ def find_duplicates(labels: IntArray, keys: Sequence[bytes], features: npt.NDArr
         if with_label:
             exact += [(with_label[0], row) for row in rows if labels[row] == UNLABELLED]
             conflicting += [(with_label[0], row) for row in with_label if labels[row] != labels[with_label[0]]]
-    twice = {row for _, row in exact}
-    near = [pair for pair in _near(labels, features) if pair[1] not in twice]
+    copies = {row for _, row in exact}
+    near = [pair for pair in _near(labels, features) if pair[1] not in copies]
     return Duplicates(exact, near, conflicting)
 
 
@@ -84,9 +84,9 @@ def _near(labels: IntArray, features: npt.NDArray[np.floating]) -> list[tuple[in
         for start in range(0, len(labelled), COMPARED_AT_ONCE):
             cosines = unit[rows] @ unit[labelled[start : start + COMPARED_AT_ONCE]].T
             at = cosines.argmax(axis=1)
-            found = cosines[np.arange(len(rows)), at]
-            nearest = np.where(found > best, start + at, nearest)
-            best = np.maximum(best, found)
+            largest = cosines[np.arange(len(rows)), at]
+            nearest = np.where(largest > best, start + at, nearest)
+            best = np.maximum(best, largest)
         close = np.flatnonzero(best >= NEAR)
         pairs += zip(labelled[nearest[close]].tolist(), rows[close].tolist(), strict=True)
         report_progress("looking for duplicates", min(first + COMPARED_AT_ONCE, len(unlabelled)), len(unlabelled))

@@ -2,13 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.raw import Item, Kind
+from newkinds.data.raw import Item
+from newkinds.errors import InputError
+from newkinds.names import Kind
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -23,17 +26,17 @@ class Encoder(Protocol):
     Attributes
     ----------
     name : str
-        By which `newkinds.encoders.load_encoder` finds it again.
+        What `newkinds.encoders.load_encoder` finds it by.
     kind : {"images", "texts"}
     fingerprint : str
-        A checksum of what decides the features: weights and preprocessing.
+        A checksum of everything that decides the features: weights and preprocessing.
     precision : str
-        In which it computes: features in half precision are not quite those in full.
+        The type it computes in: features in half precision differ slightly from those in full.
     batch_size : int
         How many samples it wants at once.
     preparation : callable
-        From a sample to what `encode` takes; runs in worker processes, so it must be light and can be pickled.
-        For images it gives pixels.
+        Turns a sample into what `encode` takes; for images, into pixels. It runs in worker processes, so it must
+        be light and can be pickled.
     """
 
     name: str
@@ -62,16 +65,16 @@ class Trainable(Encoder, Protocol):
     module: "nn.Module"
 
     def forward(self, batch: Sequence[Any]) -> "Tensor":
-        """As `encode`, but a tensor through which gradients flow."""
+        """Like `encode`, but a tensor through which gradients flow."""
         ...
 
     def with_tensors(self, tensors: Mapping[str, "Tensor"], name: str) -> Self:
-        """Take on other values of some weights, and another name."""
+        """Replace the values of some weights, and the name."""
         ...
 
 
 def fingerprint(facts: Mapping[str, Any], contents: Callable[[Any], None] | None = None) -> str:
-    """A short checksum of facts, and of what `contents` feeds to the hash it is called with.
+    """A short checksum of facts, and of what `contents` feeds to the hash that it gets.
 
     Examples
     --------
@@ -82,3 +85,29 @@ def fingerprint(facts: Mapping[str, Any], contents: Callable[[Any], None] | None
     if contents is not None:
         contents(checksum)
     return checksum.hexdigest()
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error's text; its type where it has no text.
+
+    Examples
+    --------
+    >>> reason(ValueError("no such model\\nsee the log")), reason(AssertionError())
+    ('no such model', 'AssertionError')
+    """
+    lines = str(error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+@contextmanager
+def encoding_errors(name: str, kind: Kind) -> Iterator[None]:
+    """Turn what a library raises over a model and its samples into an InputError that names the encoder.
+
+    Not a lack of memory, which is neither's fault.
+    """
+    try:
+        yield
+    except Exception as error:  # of torch, of onnxruntime, of tokenizers: they share no base
+        if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+            raise
+        raise InputError(f"{name} cannot encode these {kind}: {reason(error)}") from error

@@ -1,7 +1,7 @@
-"""Raw collections to feature vectors: batches, worker processes, the cache, what cannot be read.
+"""Raw collections to feature vectors: batches, worker processes, the cache, samples that cannot be read.
 
-The features of every batch are in the cache before the next one is begun, so that after an interruption the same
-call goes on where it was. Samples are prepared (decoded, resized) by other processes while the model computes.
+The features of every batch are in the cache before the next one begins, so that after an interruption the same
+call goes on where it stopped. Samples are prepared (decoded, resized) by other processes while the model computes.
 """
 
 import time
@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from newkinds.data.raw import Kind, RawCollection
+from newkinds.data.raw import RawCollection
 from newkinds.encoders.cache import FeatureCache, content_keys
 from newkinds.encoders.encoder import Encoder, FloatArray
 from newkinds.errors import InputError
+from newkinds.names import Kind
 from newkinds.runtime import n_cores, report_progress
 from newkinds.workers import worker_processes
 
@@ -31,7 +32,7 @@ CHUNK = 8
 
 @dataclass(frozen=True)
 class Encoded:
-    """What came of a collection.
+    """An encoded collection.
 
     Attributes
     ----------
@@ -43,7 +44,7 @@ class Encoded:
     n_computed : int
         Samples that were not in the cache.
     seconds : float
-        Spent on those.
+        Time spent on computing them.
     """
 
     collection: RawCollection
@@ -66,23 +67,22 @@ def encode(
     cache : path, optional
         Folder in which features are remembered between calls; by default nowhere.
     workers : int, optional
-        Processes that prepare samples; 0 prepares in this one. By default one for each core but at most
-        16 for images, 0 for texts.
+        Processes that prepare samples; 0 prepares them in this process. By default one for each core, at most 16,
+        for images, and 0 for texts.
     """
     if collection.kind != encoder.kind:
         raise InputError(f"{encoder.name} encodes {encoder.kind}; this is a collection of {collection.kind}")
     n = len(collection)
     keys = content_keys(collection.items)
     first_with = {key: row for row, key in reversed(list(enumerate(keys)))}
-    with FeatureCache(cache, f"{encoder.fingerprint}-{encoder.precision}") as remembered:
+    with FeatureCache(cache, f"{encoder.fingerprint}-{encoder.precision}") as feature_cache:
         unique = sorted(first_with.values())
-        there, known = remembered.find([keys[row] for row in unique])
-        missing = [row for row, is_there in zip(unique, there, strict=True) if not is_there]
-        computed, failed, seconds = _compute(collection, encoder, missing, keys, remembered, workers)
-    place = np.full(n, -1)  # of each sample's features in the table below
-    tables = [table for table in (known, computed) if table is not None and len(table)]
-    found = [row for row, is_there in zip(unique, there, strict=True) if is_there]
-    rows = [*found, *(row for row in missing if row not in failed)]
+        is_cached, cached = feature_cache.find([keys[row] for row in unique])
+        missing = [unique[at] for at in np.flatnonzero(~is_cached)]
+        computed, failed, seconds = _compute(collection, encoder, missing, keys, feature_cache, workers)
+    place = np.full(n, -1)  # where a sample's features are in the table of the cached and the computed ones
+    tables = [table for table in (cached, computed) if table is not None and len(table)]
+    rows = [*(unique[at] for at in np.flatnonzero(is_cached)), *(row for row in missing if row not in failed)]
     place[rows] = np.arange(len(rows))
     place = place[[first_with[key] for key in keys]]
     readable = place >= 0
@@ -93,7 +93,7 @@ def encode(
     return Encoded(
         collection.only(readable, skipped),
         np.concatenate(tables)[place[readable]],
-        [key for key, is_there in zip(keys, readable, strict=True) if is_there],
+        [key for key, is_readable in zip(keys, readable, strict=True) if is_readable],
         len(missing) - len(failed),
         seconds,
     )
@@ -104,7 +104,7 @@ def _compute(
     encoder: Encoder,
     rows: Sequence[int],
     keys: Sequence[bytes],
-    remembered: FeatureCache,
+    feature_cache: FeatureCache,
     workers: int | None,
 ) -> tuple[FloatArray | None, dict[int, str], float]:
     """Features of some samples, why others have none, and the seconds it took."""
@@ -124,7 +124,7 @@ def _compute(
                     f"{encoder.name} gives NaN or infinity for {collection.ids[batch[int(np.argmax(bad))][0]]}; "
                     "if it runs in half precision, try full precision"
                 )
-            remembered.add([keys[row] for row, _ in batch], features)
+            feature_cache.add([keys[row] for row, _ in batch], features)
             results.append(features)
             batch.clear()
 
@@ -144,14 +144,16 @@ def _compute(
 
 @dataclass(frozen=True)
 class Unreadable:
-    """In the place of a sample that could not be prepared."""
+    """Stands for a sample that could not be prepared."""
 
     why: str
 
 
 def n_workers(kind: Kind, asked: int | None) -> int:
-    """Processes that prepare samples: as many as asked for, else one a core for images and none for texts."""
+    """Processes that prepare samples: as many as asked for, else one per core for images and none for texts."""
     if asked is not None:
+        if asked < 0:
+            raise InputError(f"workers must be at least 0; got {asked}")
         return asked
     return 0 if kind == "texts" else min(MOST_WORKERS, n_cores())
 
@@ -159,30 +161,30 @@ def n_workers(kind: Kind, asked: int | None) -> int:
 def prepared(
     samples: Iterable[Any], preparation: Callable[[Any], Any], workers: int, ahead: int
 ) -> Generator[Any, None, None]:
-    """What a preparation makes of samples, in their order; `Unreadable` where it cannot.
+    """Prepared samples in the order of the samples; `Unreadable` in the place of those that cannot be prepared.
 
-    Worker processes are about `ahead` samples ahead of what is taken. Without workers, everything is done here.
+    Worker processes stay about `ahead` samples ahead of the caller. Without workers this process prepares them.
     """
-    waiting_samples = iter(samples)
-    chunks = iter(lambda: list(islice(waiting_samples, CHUNK)), [])
+    remaining = iter(samples)
+    chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
     if workers == 0:
         for chunk in chunks:
-            yield from _prepare_some(preparation, chunk)
+            yield from _prepare_chunk(preparation, chunk)
         return
     with worker_processes(workers) as pool:
         n_ahead = max(2 * workers, ahead // CHUNK)
-        waiting = deque(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, n_ahead))
+        waiting = deque(pool.submit(_prepare_chunk, preparation, chunk) for chunk in islice(chunks, n_ahead))
         while waiting:
             yield from waiting.popleft().result()
-            waiting.extend(pool.submit(_prepare_some, preparation, chunk) for chunk in islice(chunks, 1))
+            waiting.extend(pool.submit(_prepare_chunk, preparation, chunk) for chunk in islice(chunks, 1))
 
 
-def _prepare_some(preparation: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:
-    found: list[Any] = []
+def _prepare_chunk(preparation: Callable[[Any], Any], samples: Sequence[Any]) -> list[Any]:
+    results: list[Any] = []
     for sample in samples:
         try:
-            found.append(preparation(sample))
+            results.append(preparation(sample))
         except (InputError, OSError, MemoryError) as error:
-            why = str(error).removeprefix(str(sample)).strip()  # which one it is, is said elsewhere
-            found.append(Unreadable(why or type(error).__name__))
-    return found
+            why = str(error).removeprefix(str(sample)).strip()  # the caller names the sample
+            results.append(Unreadable(why or type(error).__name__))
+    return results

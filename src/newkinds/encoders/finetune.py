@@ -1,15 +1,16 @@
 """Fit an encoder to a collection: GCD's contrastive training of its last blocks.
 
-Two views of every sample; InfoNCE on all and the supervised contrastive loss on labelled ones (`contrastive.py`),
-on a projection head that is thrown away afterwards. Labelled and unlabelled samples are drawn equally often. Of
-images a view is a random crop, mirrored or not; of texts, the dropout of the encoder makes the difference.
+Every sample has two views. InfoNCE compares all of them, the supervised contrastive loss the labelled ones
+(`contrastive.py`), both through a projection head that is thrown away afterwards. Labelled and unlabelled samples
+are drawn equally often. A view of an image is a random crop, mirrored or not; two views of a text differ by the
+encoder's dropout.
 
-Saved are the tensors that changed, with the name and the fingerprint of the encoder they belong to. The state after
-each epoch lies beside them until the last one has ended: a repeated call goes on from there. Under torchrun every
-process takes its share of a batch and sees the projections of all.
+The result holds the tensors that changed, and the name and fingerprint of the encoder they belong to. The state
+after each epoch lies beside it until the training has ended: a repeated call goes on from there. Under torchrun
+every process takes its share of a batch and sees the projections of all.
 
-A classifier of SimGCD or UNO may learn along with the encoder, as their publications have it; it is thrown away as
-well: what counts are features in which its categories lie apart.
+A classifier of SimGCD or UNO may learn along with the encoder, as in their publications. It is thrown away as well:
+its purpose is features that separate its categories.
 """
 
 import json
@@ -19,11 +20,12 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -39,39 +41,39 @@ from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
 from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
 from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads
-from newkinds.runtime import n_processes, rank, report_progress, seeded, total
+from newkinds.names import Classifier
+from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
 
 STATE_FILE = "state.json"
-Classifier = Literal["simgcd", "uno"]
 
 
 @dataclass(frozen=True)
 class Finetuning:
-    """Settings of the training. The defaults are GCD's, but for the number of epochs: 200 there.
+    """Settings of the training. The defaults are GCD's, except for the number of epochs, which is 200 there.
 
     Attributes
     ----------
     epochs, batch_size : int
     blocks : int or tuple of str
-        How many of the last blocks are trained, see `block_names`; or their names, where that guesses wrong.
+        How many of the last blocks to train, see `block_names`; or their names, where that guesses wrong.
     learning_rate, head_learning_rate : float
-        Of the encoder, and of what is thrown away afterwards: the latter begins at random and has to go farther.
+        Of the encoder, and of the heads, which begin at random and have farther to go.
     final_learning_rate : float
-        To which both fall, along a cosine.
+        Both fall to this, along a cosine.
     supervised : float
-        Weight of the supervised loss; the other has the rest.
+        Weight of the supervised loss; InfoNCE has the rest.
     info_nce_temperature, supervised_temperature : float
     accumulate : int
-        Parts of a batch that are computed one after the other, where memory is short. A sample is compared with
-        those of its part.
+        Parts of a batch to compute one after the other, where memory is short. A sample is compared only within
+        its part.
     half : bool, optional
         Compute in bfloat16; by default on CUDA.
     outputs : int
-        Of the projection head.
+        Width of the projection head.
     classifier : {"simgcd", "uno"}, optional
-        Whose classification loss is added to the contrastive ones.
+        The method whose classification loss is added to the contrastive ones.
     n_categories : int, optional
-        Of the classifier, known and new together.
+        Categories of the classifier, known and new together.
     workers : int, optional
         Processes that make the views of images.
     seed : int
@@ -96,6 +98,15 @@ class Finetuning:
     workers: int | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "accumulate", "outputs"):
+            if (count := getattr(self, name)) < 1:
+                raise InputError(f"{name} must be at least 1; got {count}")
+        if isinstance(self.blocks, int) and self.blocks < 1:
+            raise InputError(f"blocks must be at least 1, or names; got {self.blocks}")
+        if not 0 < self.momentum < 1:
+            raise InputError(f"momentum must be between 0 and 1; got {self.momentum}")
+
 
 @dataclass(frozen=True)
 class RandomView:
@@ -117,7 +128,7 @@ class RandomView:
 
 @dataclass(frozen=True)
 class SameView:
-    """A view of a text: the text, since the encoder's dropout makes the difference."""
+    """A view of a text: the text itself, since the encoder's dropout makes the difference."""
 
     preparation: Preparation
 
@@ -147,49 +158,49 @@ def finetune(
     settings : Finetuning, optional
     device : str
     watch : callable, optional
-        Called after each epoch with its number, from 1, and the encoder as it is then.
+        Called after each epoch with its number, from 1, and the encoder at that point.
     """
     settings = settings or Finetuning()
+    state_folder = _state_folder(out)
     encoder = load_encoder(encoder_name, collection.kind, device=device, half=False)
     if not isinstance(encoder, Trainable):
         raise InputError(f"{encoder.name} cannot be trained: it is not a PyTorch model")
     training = _Training(_readable(collection, encoder, settings.workers), encoder, settings)
-    states = out.absolute().with_name(f".{out.name}.state")
-    training.resume(states)
+    training.resume(state_folder)
     with closing(training.views()) as views:
         for epoch in range(training.epoch, settings.epochs):
             training.run_epoch(views)
             if rank() == 0:
-                training.save(states)
+                training.save(state_folder)
             report_progress("fine-tuning", epoch + 1, settings.epochs)
             if watch is not None:
                 watch(epoch + 1, encoder)
     if rank() == 0:
         _write(training, out)
-        shutil.rmtree(states, ignore_errors=True)
+        shutil.rmtree(state_folder, ignore_errors=True)
     return training.losses
 
 
 def block_names(module: nn.Module) -> list[str]:
-    """The names of a network's blocks in their order: the longest list of submodules that have weights.
+    """The names of a network's blocks in order: the longest list of submodules that have weights.
 
     Examples
     --------
     >>> block_names(nn.Sequential(nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)]), nn.Linear(2, 2)))
     ['0.0', '0.1']
     """
-    found: list[str] = []
+    longest: list[str] = []
     for name, part in module.named_modules():
         if isinstance(part, nn.ModuleList | nn.Sequential):
             children = [
-                f"{name}.{own}" if name else own
-                for own, child in part.named_children()
+                f"{name}.{key}" if name else key
+                for key, child in part.named_children()
                 if next(child.parameters(), None) is not None
             ]
-            # Of lists of the same length the inner one: the entries of the outer one are stages.
-            if len(children) >= max(len(found), 2):
-                found = children
-    return found
+            # Of two lists of the same length the inner one counts: the outer one holds stages.
+            if len(children) >= max(len(longest), 2):
+                longest = children
+    return longest
 
 
 class _Training:
@@ -234,8 +245,8 @@ class _Training:
         return len(self.losses)
 
     def views(self) -> Generator[Any, None, None]:
-        """The views that this process computes, for all the epochs that remain: batch by batch, the first views of
-        its samples, then the second ones."""
+        """The views that this process computes in the remaining epochs: batch by batch, the first views of its
+        samples, then the second ones."""
         workers = n_workers(self.encoder.kind, self.settings.workers)
         return prepared(self._samples(), self.view, workers, 2 * self.settings.batch_size)
 
@@ -257,7 +268,7 @@ class _Training:
         generator = np.random.default_rng((self.settings.seed, epoch))
         drawn = generator.choice(n, n, p=weights / weights.sum())
         batches = [drawn[first : first + size] for first in range(0, n, size)]
-        share = n_processes() * self.settings.accumulate  # every part of every process has as many
+        share = n_processes() * self.settings.accumulate  # all parts of all processes are of one size
         whole = [batch[: len(batch) // share * share] for batch in batches]
         return [batch for batch in whole if len(batch) >= 2 * share]
 
@@ -275,17 +286,17 @@ class _Training:
                 report_progress(f"epoch {epoch + 1}", len(losses), len(batches))
         self.losses.append(float(np.mean(losses)))
 
-    def _step(self, rows: IntArray, own: list[list[Any]]) -> float:
-        """One step on a batch: its rows, and two views of this process's share of them."""
+    def _step(self, rows: IntArray, own_views: list[list[Any]]) -> float:
+        """One step on a batch: its rows, and the two views of this process's share of them."""
         self.optimiser.zero_grad(set_to_none=True)
         n_parts, loss_sum = self.settings.accumulate, 0.0
         for part in range(n_parts):
-            first, second = (view[part::n_parts] for view in own)
+            first, second = (view[part::n_parts] for view in own_views)
             with self._precision():
                 features = self.encoder.forward([*first, *second])
                 projected = self.head(features)
-            order = np.concatenate([rows[each :: n_processes()][part::n_parts] for each in range(n_processes())])
-            columns = torch.from_numpy(self.columns[order]).to(self.device)
+            shares = [rows[process :: n_processes()][part::n_parts] for process in range(n_processes())]
+            columns = torch.from_numpy(self.columns[np.concatenate(shares)]).to(self.device)
             loss = self._loss(_gathered(projected.float().unflatten(0, (2, -1))), columns)
             if self.classifier is not None:
                 views = _gathered(unit_rows(features.float()).view(2, -1, features.shape[1]))
@@ -293,10 +304,10 @@ class _Training:
             loss = loss / n_parts
             torch.autograd.backward(loss)
             loss_sum += float(loss.detach())
-        if n_processes() > 1:  # each has the gradient of the whole loss through its own samples, times their number
+        if n_processes() > 1:  # each holds the gradient through its own samples, times the number of processes
             for value in self.parameters.values():
                 assert value.grad is not None
-                value.grad = total(value.grad) / n_processes()
+                value.grad = sum_over_processes(value.grad) / n_processes()
         self.optimiser.step()
         return loss_sum
 
@@ -319,12 +330,12 @@ class _Training:
 
     @contextmanager
     def _randomness(self, number: int) -> Iterator[None]:
-        """PyTorch's own generators, which dropout and initialisation draw from, seeded here and put back after."""
+        """Seed PyTorch's global generators, which dropout and initialisation draw from, for this block."""
         with seeded(int(np.random.default_rng((self.settings.seed, number)).integers(2**31)), self.device):
             yield
 
     def description(self) -> dict[str, Any]:
-        """What a saved state belongs to."""
+        """Everything that decides the training: a saved state must agree in it."""
         samples = [self.collection.ids, self.collection.labels.tolist()]
         settings = json.loads(json.dumps(asdict(self.settings)))
         facts = {"encoder": self.encoder.fingerprint, "settings": settings, "processes": n_processes()}
@@ -339,20 +350,33 @@ class _Training:
             (stage / STATE_FILE).write_text(json.dumps({**self.description(), "losses": self.losses}), "utf-8")
 
     def resume(self, folder: Path) -> None:
-        """Go on from a saved state, if there is one of the same training."""
-        path = folder / STATE_FILE
-        if not path.is_file():
+        """Go on from a saved state, if there is a whole one of the same training."""
+        try:
+            state = json.loads((folder / STATE_FILE).read_text("utf-8"))
+            tensors = load_file(folder / TRAINED_FILE)
+        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError, SafetensorError):
+            return  # no state, or one that was damaged when a machine lost power: begin again
+        wanted = {name: value.shape for name, value in self.parameters.items()}
+        wanted |= {f"momentum.{name}": shape for name, shape in wanted.items()}
+        if (
+            not isinstance(state, dict)
+            or not isinstance(losses := state.pop("losses", None), list)
+            or state != self.description()
+            or wanted != {name: value.shape for name, value in tensors.items()}
+        ):
             return
-        state = json.loads(path.read_text("utf-8"))
-        losses = state.pop("losses")
-        if state != self.description():
-            return
-        tensors = load_file(folder / TRAINED_FILE)
         with torch.no_grad():
             for name, value in self.parameters.items():
                 value.copy_(tensors[name])
                 self.optimiser.state[value]["momentum_buffer"] = tensors[f"momentum.{name}"].to(self.device)
         self.losses = losses
+
+
+def _state_folder(out: Path) -> Path:
+    """Where the state of a training lies until it has ended."""
+    if "\0" in str(out) or not out.absolute().name:
+        raise InputError(f"{str(out)!r} cannot be the name of a folder to make")
+    return out.absolute().with_name(f".{out.name}.state")
 
 
 def _write(training: _Training, out: Path) -> None:
@@ -388,7 +412,7 @@ def _classifier(settings: Finetuning, width: int, n_known: int) -> CosineHead | 
 
 
 def _unfreeze(module: nn.Module, blocks: int | tuple[str, ...]) -> dict[str, nn.Parameter]:
-    """Let only some blocks be trained; their weights by name."""
+    """Make only some blocks trainable; returns their weights by name."""
     names = block_names(module)[-blocks:] if isinstance(blocks, int) else list(blocks)
     module.requires_grad_(False)
     chosen = {
@@ -407,22 +431,20 @@ def _unfreeze(module: nn.Module, blocks: int | tuple[str, ...]) -> dict[str, nn.
 
 
 def _readable(collection: RawCollection, encoder: Trainable, workers: int | None) -> RawCollection:
-    """The samples that can be read: to find out in the hundredth epoch would be too late."""
+    """The samples that can be read: the hundredth epoch would be too late to find out."""
     if collection.kind == "texts":
         return collection
-    seen = np.zeros(len(collection), dtype=bool)
+    readable = np.zeros(len(collection), dtype=bool)
     skipped = []
-    looked_at = prepared(
-        collection.items, encoder.preparation, n_workers(encoder.kind, workers), encoder.batch_size
-    )
-    for row, found in enumerate(looked_at):
-        seen[row] = not isinstance(found, Unreadable)
-        if isinstance(found, Unreadable):
-            skipped.append((collection.ids[row], found.why))
+    samples = prepared(collection.items, encoder.preparation, n_workers(encoder.kind, workers), encoder.batch_size)
+    for row, sample in enumerate(samples):
+        readable[row] = not isinstance(sample, Unreadable)
+        if isinstance(sample, Unreadable):
+            skipped.append((collection.ids[row], sample.why))
         report_progress("looking at the samples", row + 1, len(collection))
-    if not seen.any():
+    if not readable.any():
         raise InputError("no sample could be read")
-    return collection.only(seen, skipped)
+    return collection.only(readable, skipped)
 
 
 def _image_preparation(encoder: Trainable) -> ImagePreparation:
@@ -432,7 +454,7 @@ def _image_preparation(encoder: Trainable) -> ImagePreparation:
 
 
 def _gathered(views: Tensor) -> Tensor:
-    """(2, samples, width) of all processes, in their order; gradients flow back to each."""
+    """The views (2, samples, width) of all processes, in their order; gradients flow back to each process."""
     if n_processes() == 1:
         return views
     from torch.distributed.nn.functional import all_gather

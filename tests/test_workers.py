@@ -1,0 +1,137 @@
+"""Worker processes: what they return, how they begin, and that none is left whatever happens.
+
+What a worker runs is built into Python (`eval`, `exec`), since it is sent there by its name.
+"""
+
+import contextlib
+import multiprocessing
+import operator
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from newkinds import InputError
+from newkinds.workers import worker_processes
+
+PATIENCE = 120
+"""Seconds until processes that do not end are given up."""
+
+
+def test_results_come_back_in_order_from_other_processes() -> None:
+    with worker_processes(2) as pool:
+        assert list(pool.map(operator.mul, range(20), range(20))) == [i * i for i in range(20)]
+        assert pool.submit(os.getpid).result() != os.getpid()
+    assert multiprocessing.active_children() == []
+
+
+def test_each_process_begins_once_with_the_arguments(tmp_path: Path) -> None:
+    diary = tmp_path / "begun"
+    begin = f"import os, time; open({str(diary)!r}, 'a').write(f'{{os.getpid()}}\\n')"
+    # Both wait until two have begun, so that both processes work.
+    work = f"[__import__('time').sleep(0.01) for _ in iter(lambda: len(list(open({str(diary)!r}))) >= 2, True)]"
+    with worker_processes(2, exec, (begin,)) as pool:
+        for waiting in [pool.submit(eval, work) for _ in range(2)]:
+            waiting.result()
+        workers = {pool.submit(os.getpid).result() for _ in range(6)}
+    begun = [int(line) for line in diary.read_text().split()]
+    assert len(begun) == len(set(begun)) == 2
+    assert workers <= set(begun)
+
+
+def test_an_error_in_the_work_is_raised_and_no_process_is_left() -> None:
+    with pytest.raises(ValueError, match="invalid literal"), worker_processes(2) as pool:
+        pool.submit(int, "many").result()
+    assert multiprocessing.active_children() == []
+
+
+def test_an_error_in_the_block_gives_up_what_is_being_done(tmp_path: Path) -> None:
+    begun, done = tmp_path / "begun", tmp_path / "done"
+    work = f"(open({str(begun)!r}, 'w').close(), __import__('time').sleep(20), open({str(done)!r}, 'w').close())"
+    results: list[Future[object]] = []
+
+    def interrupted() -> None:
+        with worker_processes(1) as pool:
+            results.extend(pool.submit(eval, work) for _ in range(2))
+            while not begun.exists():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert multiprocessing.active_children() == []
+    assert all(result.done() for result in results)  # nobody waits for them
+    assert not done.exists()
+
+
+def test_other_processes_of_the_program_are_left_alone() -> None:
+    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
+    other.start()
+    try:
+        with pytest.raises(ZeroDivisionError), worker_processes(1) as pool:
+            pool.submit(operator.truediv, 1, 0).result()
+        other.join(0.3)
+        assert other.exitcode is None
+    finally:
+        other.kill()
+        other.join()
+
+
+def test_a_worker_that_dies_is_an_input_error_that_says_what_to_do() -> None:
+    says = r"a worker process ended: there is too little memory.*ask for fewer workers"
+    with pytest.raises(InputError, match=says), worker_processes(1) as pool:
+        pool.submit(os._exit, 3).result()
+    assert multiprocessing.active_children() == []
+
+
+def test_an_interruption_is_left_to_the_parent() -> None:
+    interrupt = f"__import__('os').kill(__import__('os').getpid(), {int(signal.SIGINT)}) or 'still here'"
+    with worker_processes(1) as pool:
+        assert pool.submit(eval, interrupt).result() == "still here"
+
+
+PARENT = """
+    import signal, time
+    from newkinds.workers import worker_processes
+
+    if __name__ == "__main__":
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
+        with worker_processes(2, exec, ("import os; print(os.getpid(), flush=True)",)) as pool:
+            for work in [pool.submit(time.sleep, 600) for _ in range(2)]:
+                work.result()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_its_parent(number: signal.Signals, tmp_path: Path) -> None:
+    """Workers share their parent's output: it ends when the last of them has."""
+    script = tmp_path / "parent.py"
+    script.write_text(textwrap.dedent(PARENT))
+    parent = subprocess.Popen(
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert parent.stdout is not None
+        workers = {int(parent.stdout.readline()) for _ in range(2)}
+        assert len(workers - {parent.pid}) == 2
+        if number == signal.SIGINT:
+            os.killpg(parent.pid, number)  # as the terminal does
+        else:
+            os.kill(parent.pid, number)
+        _, errors = parent.communicate(timeout=PATIENCE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)  # whatever is left
+    assert parent.returncode != 0
+    if number == signal.SIGINT:
+        assert errors.splitlines()[-1] == "KeyboardInterrupt"
