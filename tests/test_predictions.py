@@ -210,7 +210,7 @@ def test_the_format_is_the_one_asked_for_or_that_of_the_ending(path, wanted, for
 @pytest.mark.parametrize(
     ("path", "wanted", "says"),
     [
-        ("a.xlsx", None, r"written as csv, jsonl or parquet; got 'xlsx'"),
+        ("a.xlsx", None, r"written as csv, jsonl, parquet; got 'xlsx'"),
         ("a", None, "got 'a file without an ending'"),
         (None, "xml", "got 'xml'"),
         (None, "parquet", "Parquet cannot be written to standard output; name a file with --out"),

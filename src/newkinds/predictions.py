@@ -18,7 +18,7 @@ from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import CategoryDiscoverer
-from newkinds.names import PREDICTION_FORMATS, PredictionFormat, listed
+from newkinds.names import PREDICTION_FORMATS, PredictionFormat
 
 SCHEMA = pa.schema(
     {
@@ -83,7 +83,7 @@ def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
                 raise InputError("Parquet cannot be written to standard output; name a file with --out")
             return form
     raise InputError(
-        f"predictions are written as {listed(PREDICTION_FORMATS)}; got {name or 'a file without an ending'!r}"
+        f"predictions are written as {', '.join(PREDICTION_FORMATS)}; got {name or 'a file without an ending'!r}"
     )
 
 

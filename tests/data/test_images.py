@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -435,6 +435,7 @@ def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
     hnp.arrays(np.uint8, st.tuples(st.integers(1, 300), st.integers(1, 300), st.just(3)), fill=st.integers(0, 255)),
     st.integers(1, 64),
 )
+@settings(max_examples=40)
 def test_a_thumbnail_of_any_image_has_the_size_asked_for(image, size):
     small = thumbnail(image, size)
     assert (small.shape, small.dtype.name) == ((size, size, 3), "uint8")

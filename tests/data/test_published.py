@@ -11,6 +11,7 @@ import pytest
 
 from newkinds.data.published import PUBLISHED, class_split, gcd_split, official_name, read_published
 from tests.data.published_trees import (
+    BUILDERS,
     FACTS,
     aircraft,
     cars,
@@ -20,11 +21,9 @@ from tests.data.published_trees import (
     cifar100_binary,
     cifar_rows,
     cub,
-    every_layout,
     herbarium,
     imagenet,
     pixels,
-    shuffled,
 )
 from tests.data.refusal import refused
 
@@ -42,10 +41,17 @@ SIZES = {  # classes known, classes, labelled, unlabelled
 # The split in every layout
 
 
-@every_layout
-def test_samples_come_in_the_official_order_with_their_ids(tmp_path, name, build):
-    tree = build(tmp_path)
-    collection = read_published(name, tmp_path, check_sizes=False)
+@pytest.fixture(scope="module", params=list(BUILDERS.values()), ids=list(BUILDERS))
+def copy(request, tmp_path_factory):
+    """A small copy of a data set, to be left as it is: its name, its folder, what was written there."""
+    name, build = request.param
+    folder = tmp_path_factory.mktemp(name)
+    return name, folder, build(folder)
+
+
+def test_samples_come_in_the_official_order_with_their_ids(copy):
+    name, folder, tree = copy
+    collection = read_published(name, folder, check_sizes=False)
     assert collection.kind == "images"
     assert collection.ids == tuple(tree.ids)
     if not name.startswith("cifar"):
@@ -54,10 +60,9 @@ def test_samples_come_in_the_official_order_with_their_ids(tmp_path, name, build
         assert all(file.as_posix().endswith(name) for file, name in zip(files, tree.ids, strict=True))
 
 
-@every_layout
-def test_classes_are_numbered_known_first_and_keep_their_names(tmp_path, name, build):
-    tree = build(tmp_path)
-    collection = read_published(name, tmp_path, check_sizes=False)
+def test_classes_are_numbered_known_first_and_keep_their_names(copy):
+    name, folder, tree = copy
+    collection = read_published(name, folder, check_sizes=False)
     known, novel = FACTS[name]["known"], FACTS[name]["novel"]
     assert collection.names == tuple(tree.names[i] for i in known + novel)
     assert collection.names is not None
@@ -66,10 +71,9 @@ def test_classes_are_numbered_known_first_and_keep_their_names(tmp_path, name, b
     assert [(t < len(known)) for t in collection.truth] == [c in known for c in tree.classes]
 
 
-@every_layout
-def test_the_labelled_half_is_the_published_draw(tmp_path, name, build):
-    tree = build(tmp_path)
-    collection = read_published(name, tmp_path, check_sizes=False)
+def test_the_labelled_half_is_the_published_draw(copy):
+    name, folder, tree = copy
+    collection = read_published(name, folder, check_sizes=False)
     rows = [row for row, c in enumerate(tree.classes) if c in FACTS[name]["known"]]
     drawn = np.random.RandomState(0).choice(range(len(rows)), replace=False, size=(int(0.5 * len(rows)),))
     labelled = {rows[i] for i in drawn}
@@ -241,10 +245,9 @@ def test_images_that_a_list_names_but_are_not_there_are_counted_and_one_is_named
 # Sizes
 
 
-@every_layout
-def test_sizes_that_are_not_the_published_ones_are_refused_with_both_figures(tmp_path, name, build):
-    build(tmp_path)
-    part = read_published(name, tmp_path, check_sizes=False)
+def test_sizes_that_are_not_the_published_ones_are_refused_with_both_figures(copy):
+    name, folder, _ = copy
+    part = read_published(name, folder, check_sizes=False)
     n_labelled = int((part.labels >= 0).sum())
     _, n_classes, labelled, unlabelled = SIZES[name]
     with refused(
@@ -254,20 +257,17 @@ def test_sizes_that_are_not_the_published_ones_are_refused_with_both_figures(tmp
         PUBLISHED[name].site,
         "check_sizes=False",
     ):
-        read_published(name, tmp_path)
+        read_published(name, folder)
 
 
 def test_a_set_of_the_published_sizes_passes(tmp_path):
-    """CIFAR100 in full: 500 black images a class."""
-    top = tmp_path / "cifar-100-binary"
-    top.mkdir()
-    records = np.zeros((50_000, 3074), np.uint8)
-    records[:, 1] = shuffled(100, 500)
-    (top / "train.bin").write_bytes(records.tobytes())
-    (top / "fine_label_names.txt").write_text("\n".join(f"kind {i}" for i in range(100)))
-    collection = read_published("cifar100", tmp_path)
-    assert (collection.labels >= 0).sum() == 20_000
-    assert len(collection) == 50_000
+    """FGVC-Aircraft in full: 3,333 images of 50 known variants and 3,334 of 50 others."""
+    known, novel = FACTS["fgvc-aircraft"]["known"], FACTS["fgvc-aircraft"]["novel"]
+    classes = [*(known[i % 50] for i in range(3333)), *(novel[i % 50] for i in range(3334))]
+    aircraft(tmp_path, classes)
+    collection = read_published("fgvc-aircraft", tmp_path)
+    assert (collection.labels >= 0).sum() == 1666
+    assert len(collection) == 6667
 
 
 @pytest.mark.parametrize(("name", "build", "n"), [("herbarium19", herbarium, 683), ("imagenet100", imagenet, 1000)])

@@ -233,6 +233,12 @@ def test_parquet_with_a_gap_in_a_numeric_column_is_refused_with_the_column(tmp_p
         read_features(parquet(tmp_path, tail=[1.0, 2.0], wing=[1.0, None]))
 
 
+@pytest.mark.parametrize("name", ["ids", "labels", "texts"])
+def test_a_parquet_column_that_is_hardly_a_feature_is_asked_about(tmp_path, name):
+    with refused("birds.parquet", f"is the column '{name}' a feature?", "singular"):
+        read_features(parquet(tmp_path, **{"wing": [1.0, 2.0], name: [0, 1]}))
+
+
 def test_parquet_without_numbers_is_refused_with_what_it_holds(tmp_path):
     with refused("birds.parquet", "'features'", "found name, place"):
         read_features(parquet(tmp_path, name=["a"], place=["b"]))
@@ -275,6 +281,29 @@ def test_a_released_folder_with_a_class_that_is_known_and_unknown_is_refused(tmp
 def test_a_released_folder_with_a_labelled_sample_that_has_no_class_is_refused(tmp_path):
     with refused(str(tmp_path), "targets"):
         read_features(released(tmp_path, targets=np.array([-1, 0, 1, 1, 2, 2])))
+
+
+@pytest.mark.parametrize("name", ["mask_lab", "mask_cls"])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.array(["True", "False"] * 3),
+        np.array([1, 0, np.nan] * 2),
+        np.array([1, 2] * 3),
+        np.zeros(N, "datetime64[s]"),
+    ],
+    ids=["text", "gaps", "numbers", "dates"],
+)
+def test_a_mask_that_is_not_of_true_and_false_is_refused_and_not_guessed_at(tmp_path, name, mask):
+    changed: dict[str, Any] = {name: mask}
+    with refused(f"{name}.npy must hold True and False", str(mask.dtype)):
+        read_features(released(tmp_path, **changed))
+
+
+def test_targets_beyond_unicode_are_refused(tmp_path):
+    targets = np.full(N, 0x110000, dtype=np.uint32).view("U1")
+    with refused("targets.npy cannot be read as a list of classes"):
+        read_features(released(tmp_path, targets=targets))
 
 
 @pytest.mark.parametrize("targets", [TRUTH + 0.5, TRUTH - 5], ids=["fractions", "negative"])

@@ -226,8 +226,9 @@ def test_a_column_and_a_file_of_labels_at_once_are_refused(tmp_path):
 
 def test_a_truth_that_contradicts_a_label_is_refused_with_the_text(tmp_path):
     source = saved(tmp_path, "csv", id=["a", "b", "c"], text=TEXTS, label=LABELS, kind=["money"] * 3)
-    with refused("tickets.csv: ", "'a' is labelled 'card'", "truth is 'money'", "1 more"):
+    with refused("tickets.csv: ", "'a' is labelled 'card'", "truth is 'money'", "1 more") as refusal:
         read_texts(source, truth="kind")
+    assert str(refusal.value).count("tickets.csv") == 1
     truth = written(tmp_path, "id,label\na,money\nc,card\n", "truth.csv")
     with refused("tickets.csv and ", "truth.csv: ", "'a' is labelled 'card'", "truth is 'money'"):
         read_texts(source, truth=truth)

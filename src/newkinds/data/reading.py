@@ -114,11 +114,16 @@ def _read_released(folder: Path) -> dict[str, Any]:
             raise InputError(
                 f"{folder / name} must hold one entry for each of {len(features)} samples; got shape {values.shape}"
             )
+    for name, mask in zip(RELEASED_FILES[2:], (is_labelled, is_known), strict=True):
+        if mask.dtype.kind not in "biuf" or not np.isin(mask, (0, 1)).all():
+            raise InputError(f"{folder / name} must hold True and False, or 1 and 0; it has others ({mask.dtype})")
     is_labelled, is_known = is_labelled.astype(bool), is_known.astype(bool)
     if (is_labelled & ~is_known).any():
         raise InputError(f"{folder}: mask_lab marks samples as labelled that mask_cls says are of no known class")
-    with naming_files(folder / "targets.npy"):
-        truth, _ = encode_labels(targets.tolist())
+    targets_file = folder / RELEASED_FILES[1]
+    classes = load_checked(targets_file, "a list of classes", targets.tolist)
+    with naming_files(targets_file):
+        truth, _ = encode_labels(classes)
     if (truth[is_labelled] == UNLABELLED).any():
         raise InputError(f"{folder}: mask_lab marks a sample as labelled for which targets has no class")
     if np.intersect1d(truth[is_known], truth[~is_known]).size:
