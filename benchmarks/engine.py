@@ -27,10 +27,10 @@ from torch import Tensor
 from newkinds import PIM
 from newkinds.data import FeatureSet, read_features
 from newkinds.engine import Run, Samples, kmeans, optimise, seed_centroids
-from newkinds.names import SolverName
 from newkinds.engine.partitioner import FloatArray
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.metrics import accuracy
+from newkinds.names import SolverName
 from newkinds.objective import PARTITION, SELECTION
 from newkinds.selection.problem import make_problem
 from newkinds.selection.recipes import PAPER_GRID

@@ -14,9 +14,9 @@ import numpy as np
 
 from newkinds.data import read_features
 from newkinds.engine import Run, kmeans, optimise
-from newkinds.names import Seeding
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
+from newkinds.names import Seeding
 from newkinds.objective import PARTITION
 from newkinds.selection.problem import make_problem
 

@@ -319,3 +319,10 @@ def test_names_that_have_an_id_keep_it(values, earlier):
     assert vocabulary is not None
     assert vocabulary[: len(earlier)] == tuple(earlier)
     assert [vocabulary[i] for i in labels] == [v.strip() for v in values]
+
+
+def test_numbers_that_no_id_can_be_are_refused_or_names():
+    with pytest.raises(InputError, match="at least 0, got -999"):
+        encode_labels(["-" + "9" * 30, "1"])
+    digits = "1" * 5000
+    assert encode_labels([digits, "2"])[1] == (digits, "2")

@@ -15,6 +15,8 @@ from newkinds.errors import InputError
 UNLABELLED = -1
 LARGEST = 2**62
 """Largest id of a known category: there is room above it for the ids of discovered ones."""
+LONGEST_NUMBER = 4000
+"""Digits of a number; what is longer is a name, and Python would refuse to make a number of it."""
 MISREAD_AS_TEXT = ("nan", "None", "<NA>", "NaT")
 """What a missing label turns into where numpy or pandas made text of it."""
 
@@ -148,6 +150,8 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
         integers = [UNLABELLED if cell is None else _whole(cell) or 0 for cell in cells]
         if max(integers, default=0) > LARGEST:
             raise InputError(f"labels must be at most {LARGEST}, got {max(integers)}")
+        if min(integers, default=0) < -LARGEST:
+            raise InputError(f"labels must be -1 (unlabelled) or at least 0, got {min(integers)}")
         return check_labels(np.array(integers, dtype=np.int64), len(integers)), None
     numbers = [cell for cell in present if isinstance(cell, float | np.floating) and _whole(cell) is None]
     if numbers and not names:
@@ -177,8 +181,10 @@ def _whole(cell: Any) -> int | None:
         return int(cell) if float(cell).is_integer() else None
     if isinstance(cell, str):
         text = cell.strip().removesuffix(".0")
-        is_plain = text.removeprefix("-").isdecimal() and str(int(text)) == text  # 007 is a name
-        return int(text) if is_plain else None
+        digits = text.removeprefix("-")
+        if not digits.isdecimal() or len(digits) > LONGEST_NUMBER:
+            return None
+        return int(text) if str(int(text)) == text else None  # 007 is a name
     return None
 
 

@@ -22,6 +22,7 @@ from safetensors.numpy import load_file, save_file
 from newkinds import __version__
 from newkinds.data import FeatureSet
 from newkinds.data.pictures import png
+from newkinds.data.writing import text_column
 from newkinds.engine import normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
@@ -138,9 +139,9 @@ def _samples_table(discovery: Discovery, rows: slice, features: npt.NDArray[Any]
     table = table.append_column("given", pa.array(collection.labels[rows] != UNLABELLED))
     if collection.truth is not None:
         truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth[rows]]
-        table = table.append_column("truth", pa.array(truth, type=pa.string()))
+        table = table.append_column("truth", text_column("truth", truth))
     if collection.texts is not None:
-        table = table.append_column("text", pa.array(collection.texts[rows], type=pa.string()))
+        table = table.append_column("text", text_column("text", collection.texts[rows]))
     return table
 
 

@@ -143,14 +143,14 @@ def _named(collection: FeatureSet, values: IntArray) -> npt.NDArray[Any]:
     return np.array(["" if v == UNLABELLED else collection.names[v] for v in values], dtype=np.str_)
 
 
-def text_column(name: str, texts: Sequence[str]) -> Any:
+def text_column(name: str, texts: Sequence[str | None]) -> Any:
     """Texts as an array of pyarrow's, which takes UTF-8 only; `name` says in an error what the texts are."""
     import pyarrow as pa
 
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError as error:
-        bad = next(text for text in texts if text != repair_surrogates(text))
+        bad = next(text for text in texts if text is not None and text != repair_surrogates(text))
         raise InputError(
             f"the {name} {bad!r} holds half a surrogate pair, which cannot be written as text; change it"
         ) from error
