@@ -100,7 +100,7 @@ def test_an_interruption_is_left_to_the_parent() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-PARENT = """
+PARENT = r"""
     import signal, time
     from newkinds.workers import worker_processes
 
