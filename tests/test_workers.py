@@ -92,17 +92,21 @@ def test_a_worker_that_dies_is_an_input_error_that_says_what_to_do() -> None:
 
 def test_an_interruption_is_left_to_the_parent() -> None:
     interrupt = f"__import__('os').kill(__import__('os').getpid(), {int(signal.SIGINT)}) or 'still here'"
-    with worker_processes(1) as pool:
-        assert pool.submit(eval, interrupt).result() == "still here"
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
+    try:
+        with worker_processes(1) as pool:
+            assert pool.submit(eval, interrupt).result() == "still here"
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-PARENT = """
+PARENT = r"""
     import signal, time
     from newkinds.workers import worker_processes
 
     if __name__ == "__main__":
         signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-        with worker_processes(2, exec, ("import os; print(os.getpid(), flush=True)",)) as pool:
+        with worker_processes(2, exec, ("import os; os.write(1, b'%d\\n' % os.getpid())",)) as pool:
             for work in [pool.submit(time.sleep, 600) for _ in range(2)]:
                 work.result()
 """

@@ -159,6 +159,7 @@ def test_an_empty_category_moves_to_the_farthest_sample() -> None:
 def test_duplicates_leave_surplus_categories_empty_without_nan() -> None:
     features = torch.tensor([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5)
     result = kmeans(features, 4, n_init=3, rng=state())
+    assert result.converged  # they do not move for ever from one sample on its centroid to another
     assert np.isfinite(result.centroids).all()
     assert result.inertia == pytest.approx(0, abs=1e-5)
     assert result.columns[0] != result.columns[-1]

@@ -256,6 +256,17 @@ def test_lbfgs_goes_on_after_some_runs_have_left(case: Case) -> None:
     assert torch.equal(done.weights(), undisturbed.weights())
 
 
+def test_a_run_whose_step_was_just_refused_has_not_converged(case: Case) -> None:
+    """Its objective has not fallen because a shorter step is still to be tried."""
+    solver = made_solver("lbfgs", case)
+    assert isinstance(solver, LBFGS)
+    steps(solver, 3)
+    solver.recent[:] = solver.value[:, None]
+    solver.refusals[:] = [1, 0, 1, 0, 1]
+    solver._leave()
+    assert solver.converged().tolist() == [False, True, False, True, False]
+
+
 def test_an_unknown_solver_is_refused(case: Case) -> None:
     features, labels, start = case
     with pytest.raises(InputError, match="solver must be one of lbfgs, adam; got 'newton'"):
