@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from newkinds import FeatureSet, write_features
-from newkinds.benchmark import run_benchmark
+from newkinds.benchmark import reports, run_benchmark
 from newkinds.benchmark.jobs import SHOWN_LAMS, Ablation, Count, Fit, Job, Lambdas, Result, Starts
 from newkinds.benchmark.subjects import Subject
 
@@ -56,7 +56,10 @@ def making_up_results() -> Iterator[None]:
 
 
 @pytest.fixture
-def made_up_results() -> Iterator[None]:
+def made_up_results(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In this test nothing is computed, nor drawn."""
+    for name in ("dot_chart", "lambda_figure"):
+        monkeypatch.setattr(reports, name, lambda *arguments, **options: None)
     with making_up_results():
         yield
 

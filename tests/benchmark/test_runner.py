@@ -51,7 +51,7 @@ class Needing(Failing):
 
 
 @dataclass(frozen=True)
-class Sleeping(Failing):
+class Sleeping(Needing):
     """A job that takes longer than any test may."""
 
     def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
@@ -304,24 +304,20 @@ def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
 
 
 @pytest.mark.slow
-def test_workers_find_what_one_process_finds(subject: Subject, tmp_path: Path) -> None:
-    every = [Fit(subject, BY_KEY["sskm"], "max-acc-kmeans"), kmeans(subject)]
+def test_workers_find_what_one_process_finds_and_an_unforeseen_error_ends_all_of_them(
+    subject: Subject, tmp_path: Path
+) -> None:
+    fit = Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    every = [fit, kmeans(subject)]
     said: list[str] = []
-    alone = run_jobs(every, [0, 1], tmp_path / "alone", "cpu")
-    shared = run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
-    assert list(shared.by_job) == list(alone.by_job)
-    for job in alone.by_job:
-        for one, other in zip(alone.of(job), shared.of(job), strict=True):
-            assert one | {"seconds": 0} == other | {"seconds": 0}
-    assert len(said) == 6  # the fit, the count that it needs and k-means, for each seed
-    run_jobs(every, [0, 1], tmp_path / "shared", "cpu", said.append, workers=2)
-    assert len(said) == 6
-
-
-@pytest.mark.slow
-def test_an_unforeseen_error_in_a_worker_ends_all_of_them(subject: Subject, tmp_path: Path) -> None:
+    at_last = [Sleeping(subject, other=fit), Needing(subject, other=fit)]  # one fails while the other sleeps
     began = time.monotonic()
     with pytest.raises(OSError, match="too bad"):
-        run_jobs([Sleeping(subject), Failing(subject)], [0], tmp_path, "cpu", workers=2)
+        run_jobs([*every, *at_last], [0], tmp_path / "shared", "cpu", said.append, workers=2)
     assert time.monotonic() - began < 600, "it waited for the other worker"
     assert not multiprocessing.active_children()
+    alone = run_jobs(every, [0], tmp_path / "alone", "cpu")
+    shared = run_jobs(every, [0], tmp_path / "shared", "cpu", said.append)
+    assert len(said) == 3  # the fit, the count that it needs and k-means, all of them by the workers
+    for job in alone.by_job:
+        assert alone.of(job)[0] | {"seconds": 0} == shared.of(job)[0] | {"seconds": 0}
