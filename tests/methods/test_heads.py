@@ -448,7 +448,7 @@ def test_the_learning_rate_of_simgcd_and_orca_is_for_each_category(
 
     monkeypatch.setattr(torch.optim.SGD, "step", watch)
     X, y, _ = clusters()
-    METHODS[name](n_categories=6, max_iter=4, learning_rate=0.01, random_state=0).fit(X, y)
+    METHODS[name](n_categories=6, max_iter=4, learning_rate=0.01, device="cpu", random_state=0).fit(X, y)
     first = 0.06 if grows else 0.01
     assert rates[0] == pytest.approx(first)
     assert rates[-1] == pytest.approx(cosine_decay(first, first / 1000, 3 / 4))  # it falls in every epoch
@@ -467,7 +467,7 @@ def test_unos_heads_are_compared_by_what_they_lost_in_the_last_epoch(monkeypatch
 
     monkeypatch.setattr(UNO, "_begin_epoch", watch)
     X, y, _ = clusters()
-    UNO(4, max_iter=3, hidden=16, random_state=0).fit(X, y)
+    UNO(4, max_iter=3, hidden=16, device="cpu", random_state=0).fit(X, y)
     assert per_epoch[0] == [0.0, 0.0]
     assert all(min(losses) > 0 for losses in per_epoch[1:])
     assert max(per_epoch[2]) < 1.5 * max(per_epoch[1])  # of one epoch each, not added up
