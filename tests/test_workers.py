@@ -95,7 +95,9 @@ def test_an_interruption_is_left_to_the_parent() -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
     try:
         with worker_processes(1) as pool:
-            assert pool.submit(eval, interrupt).result() == "still here"
+            work = pool.submit(eval, interrupt)
+            assert work.exception() is None
+            assert work.result() == "still here"
     finally:
         signal.signal(signal.SIGINT, before)
 
