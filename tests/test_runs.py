@@ -12,7 +12,7 @@ import torch
 from newkinds import PIM, FeatureSet, InputError, KMeans, SemiSupervisedKMeans, load
 from newkinds.data import digits
 from newkinds.report import write_report
-from newkinds.run_folder import check_target, read_predictions, read_run
+from newkinds.run_folder import check_replaceable, read_predictions, read_run
 from newkinds.runs import Discovery, discover, save_run
 
 
@@ -235,9 +235,12 @@ def test_damage_is_named(folder: Path, tmp_path: Path) -> None:
 
 
 def test_only_an_earlier_run_may_be_replaced(folder: Path, tmp_path: Path) -> None:
-    check_target(tmp_path / "new", force=False)
     with pytest.raises(InputError, match=r"already holds a run; .* --force"):
-        check_target(folder, force=False)
-    check_target(folder, force=True)
-    with pytest.raises(InputError, match="is not a run folder; choose another place"):
-        check_target(tmp_path, force=True)
+        check_replaceable(folder, force=False)
+    check_replaceable(folder, force=True)
+    check_replaceable(folder, force=False, source=read_run(folder)["source"]["name"])
+    for content in (None, "{}", "[]", '{"schema_version": 1}', '{"schema_version": 1, "versions": {"other": "1"}}'):
+        if content is not None:
+            (tmp_path / "run.json").write_text(content)
+        with pytest.raises(InputError, match="is not a run folder; choose another place"):
+            check_replaceable(tmp_path, force=True)

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from newkinds.data import staged
 from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import PREDICTION_FORMATS, PredictionFormat
+from newkinds.staging import Check, refuse_existing, staged
 
 SCHEMA = pa.schema(
     {
@@ -88,7 +88,7 @@ def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
 
 
 @contextmanager
-def table_writer(path: Path | None, form: PredictionFormat) -> Iterator[Write]:
+def table_writer(path: Path | None, form: PredictionFormat, replace: Check = refuse_existing) -> Iterator[Write]:
     """A function that appends tables to a file (put in place when all went well) or to standard output.
 
     All tables must have the same columns, those of predictions and perhaps more. Without any table, the result is
@@ -98,7 +98,7 @@ def table_writer(path: Path | None, form: PredictionFormat) -> Iterator[Write]:
         with WRITERS[form](sys.stdout.buffer) as write:
             yield write
         return
-    with staged(path) as stage, stage.open("wb") as file, WRITERS[form](file) as write:
+    with staged(path, replace=replace) as stage, stage.open("wb") as file, WRITERS[form](file) as write:
         yield write
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 RUN_FILE, MODEL_FILE, FEATURES_FILE, REPORT_FILE = "run.json", "model.safetensors", "features.npy", "report.html"
 PREDICTIONS_TABLE, PREDICTIONS_TEXT = "predictions.parquet", "predictions.csv"
+RUN_FILES = (RUN_FILE, MODEL_FILE, FEATURES_FILE, REPORT_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT)
+"""All that we write into a run folder."""
 RUN_KEYS = (
     *("source", "method", "parameters", "chosen", "curves", "categories", "score", "stopped", "n_iter", "warnings"),
     *("seconds", "versions", "created"),
@@ -25,13 +27,17 @@ RUN_KEYS = (
 """Parts of `run.json` that are read again."""
 
 
-def check_target(folder: Path, force: bool) -> None:
-    """Refuse a place for a run folder where something is, except an earlier run that may be replaced."""
-    if not folder.exists() and not folder.is_symlink():
-        return
-    if not (folder / RUN_FILE).is_file():
+def check_replaceable(folder: Path, force: bool, source: str | None = None) -> None:
+    """Refuse to replace what is at a place, except a run of ours: if that is forced, or of a certain source."""
+    try:
+        record = json.loads((folder / RUN_FILE).read_bytes())
+        is_ours = isinstance(record["schema_version"], int) and isinstance(record["versions"]["newkinds"], str)
+        name = record["source"]["name"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        is_ours, name = False, None
+    if not is_ours:
         raise InputError(f"{folder} already exists and is not a run folder; choose another place")
-    if not force:
+    if not force and (source is None or name != source):
         raise InputError(f"{folder} already holds a run; choose another place, or replace it with --force")
 
 

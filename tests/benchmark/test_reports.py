@@ -113,8 +113,8 @@ def test_the_best_of_a_column_is_bold(
 
 
 def test_one_seed_has_no_deviation_and_one_set_no_mean(made_up_results: None, source: Path, tmp_path: Path) -> None:
-    run_benchmark("main", [source], tmp_path, n_seeds=1, methods=["kmeans"])
-    cells = read_cells(tmp_path / "main.csv")
+    run_benchmark("main", [source], tmp_path / "out", n_seeds=1, methods=["kmeans"])
+    cells = read_cells(tmp_path / "out" / "main.csv")
     assert [group for _, group, _ in cells] == ["small"] * 3
     assert [cell["std"] for cell in cells.values()] == [""] * 3
 
@@ -124,11 +124,11 @@ def test_the_mean_over_sets_has_the_deviation_over_seeds(
 ) -> None:
     for seed, name in enumerate("ab"):
         write_features(feature_set(seed=seed), tmp_path / f"{name}.npz")
-    run_benchmark("main", [tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path, n_seeds=3, methods=["kmeans"])
+    run_benchmark("main", [tmp_path / "a.npz", tmp_path / "b.npz"], tmp_path / "out", n_seeds=3, methods=["kmeans"])
     scores = np.array(
-        [[result["score"] for result in results(tmp_path, f"{name}: kmeans", "main")] for name in "ab"]
+        [[result["score"] for result in results(tmp_path / "out", f"{name}: kmeans", "main")] for name in "ab"]
     )
-    cells = read_cells(tmp_path / "main.csv")
+    cells = read_cells(tmp_path / "out" / "main.csv")
     for i, part in enumerate(("All", "Old", "New")):
         cell = cells["k-means", "mean", part]
         assert float(cell["mean"]) == pytest.approx(scores[..., i].mean())
@@ -218,9 +218,11 @@ def test_the_figure_of_lambda_draws_the_papers_candidates(
 ) -> None:
     panels: list[LambdaPanel] = []
     monkeypatch.setattr(reports, "lambda_figure", lambda drawn, path: panels.extend(drawn))
-    run_benchmark("lambda", [source], tmp_path, n_seeds=3, imbalance=0)
+    run_benchmark("lambda", [source], tmp_path / "out", n_seeds=3, imbalance=0)
     (panel,) = panels
-    fits, curves = (results(tmp_path, f"small: {job}", "lambda") for job in ("pim-paper", "accuracy over lambda"))
+    fits, curves = (
+        results(tmp_path / "out", f"small: {job}", "lambda") for job in ("pim-paper", "accuracy over lambda")
+    )
     labelled = 100 * np.array([[score for _, score in fit["lam_curve"]] for fit in fits])
     accuracies = np.array([[score[0] for score in curve["scores"]] for curve in curves])[:, 3:]
     assert panel.title == "small"
@@ -240,10 +242,10 @@ def test_the_figure_of_lambda_draws_the_papers_candidates(
 def test_without_imbalance_there_are_no_long_tailed_versions(
     made_up_results: None, source: Path, tmp_path: Path
 ) -> None:
-    run_benchmark("datasets", [source], tmp_path, imbalance=0)
-    assert list(read_record(tmp_path, "datasets")["sets"]) == ["small"]
-    run_benchmark("datasets", [source], tmp_path, imbalance=10)
-    assert list(read_record(tmp_path, "datasets")["sets"]) == ["small", "small, long-tailed 10"]
+    run_benchmark("datasets", [source], tmp_path / "out", imbalance=0)
+    assert list(read_record(tmp_path / "out", "datasets")["sets"]) == ["small"]
+    run_benchmark("datasets", [source], tmp_path / "out", imbalance=10)
+    assert list(read_record(tmp_path / "out", "datasets")["sets"]) == ["small", "small, long-tailed 10"]
 
 
 # The paper's figures
@@ -256,7 +258,7 @@ def test_the_published_figures_stand_in_columns_of_their_own(
     for name, seed in (("cub_mine", 0), ("cub_yours", 1)):
         write_features(feature_set(n_classes=200, n=4, width=8, seed=seed), tmp_path / "sets" / f"{name}.npz")
     written = run_benchmark(
-        "main", [tmp_path / "sets"], tmp_path, n_seeds=1, methods=["kmeans", "rim", "pim-paper"]
+        "main", [tmp_path / "sets"], tmp_path / "out", n_seeds=1, methods=["kmeans", "rim", "pim-paper"]
     )
     text = written.read_text("utf-8").replace("*", "").replace("\\", "")  # the best is bold
     assert text.count("CUB, published") == 1
@@ -272,13 +274,13 @@ def test_the_published_figures_stand_in_columns_of_their_own(
 
 def test_published_estimates_stand_beside_ours(made_up_results: None, feature_set: MakeSet, tmp_path: Path) -> None:
     write_features(feature_set(n_classes=200, n=4, width=8), tmp_path / "cub.npz")
-    run_benchmark("estimate-k", [tmp_path / "cub.npz"], tmp_path, n_seeds=1)
-    cells = read_cells(tmp_path / "estimate-k.csv")
+    run_benchmark("estimate-k", [tmp_path / "cub.npz"], tmp_path / "out", n_seeds=1)
+    cells = read_cells(tmp_path / "out" / "estimate-k.csv")
     for label, k, error in (("Max-ACC, k-means", 231, 16), ("Max-ACC, PIM", 227, 14)):
         assert float(cells[label, "CUB, published", "K̂"]["mean"]) == k
         assert float(cells[label, "CUB, published", "error %"]["mean"]) == error
     assert cells["rehearsal, Newkinds", "CUB, published", "K̂"]["mean"] == ""
-    text = (tmp_path / "estimate-k.md").read_text("utf-8")
+    text = (tmp_path / "out" / "estimate-k.md").read_text("utf-8")
     assert "For Stanford Cars the paper prints" in text
 
 
@@ -350,7 +352,7 @@ def test_what_cannot_be_run_is_refused(
 def test_several_processes_and_a_file_for_a_folder_are_refused(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match="is a file; the results need a folder"):
+    with pytest.raises(InputError, match="is a file; choose another place"):
         run_benchmark("main", [source], source)
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(InputError, match="without torchrun"):

@@ -227,7 +227,8 @@ def test_an_earlier_run_is_replaced_only_by_force(collection, run):
     assert (run / "run.json").read_bytes() == before
     assert (run / "note.txt").exists()
     printed("discover", collection, "--out", run, *SMALL, "--seed", 1, "--force", "-q")
-    assert sorted(os.listdir(run)) == RUN_FILES
+    assert sorted(os.listdir(run)) == sorted([*RUN_FILES, "note.txt"])  # what we did not write stays
+    assert (run / "note.txt").read_text() == "mine"
     assert json.loads((run / "run.json").read_text())["parameters"]["random_state"] == 1
 
 
@@ -236,8 +237,7 @@ def test_what_is_no_run_is_never_replaced(collection, tmp_path, force):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1.tex").write_text("years of work")
     (tmp_path / "file").write_text("kept")
-    for name in ("thesis", "file"):
-        says = f"{name} already exists and is not a run"
+    for name, says in (("thesis", "thesis already exists and is not a run"), ("file", "file is a file")):
         fail("discover", collection, "--out", tmp_path / name, *SMALL, *force, says=says)
     assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "years of work"
     assert (tmp_path / "file").read_text() == "kept"

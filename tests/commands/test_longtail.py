@@ -114,9 +114,11 @@ def test_nothing_is_printed_when_nothing_should_be(birds, tmp_path):
     assert succeed(birds, "--imbalance", 10, "--out", tmp_path / "tailed.npz", "--quiet").output == ""
 
 
-def test_an_earlier_version_is_replaced(released, tmp_path):
+def test_an_earlier_version_is_replaced_by_force(released, tmp_path):
     for imbalance, size in ((5, 20), (20, 20)):
-        succeed(released, "--imbalance", imbalance, "--out", tmp_path / "tailed")
+        if (tmp_path / "tailed").exists():
+            fail(released, "--imbalance", imbalance, "--out", tmp_path / "tailed", says="already exists.*--force")
+        succeed(released, "--imbalance", imbalance, "--out", tmp_path / "tailed", "--force")
         truth = read_features(tmp_path / "tailed").truth
         assert truth is not None
         sizes = np.bincount(truth)
@@ -147,7 +149,8 @@ def test_the_source_is_never_replaced_by_a_part_of_it(birds, released, tmp_path)
 def test_a_folder_of_something_else_is_never_replaced(birds, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("one")
-    fail(birds, "--imbalance", 10, "--out", tmp_path / "thesis", says="not a folder of features")
+    fail(birds, "--imbalance", 10, "--out", tmp_path / "thesis", says="already exists")
+    fail(birds, "--imbalance", 10, "--out", tmp_path / "thesis", "--force", says="not a folder of features")
     assert os.listdir(tmp_path / "thesis") == ["chapter.txt"]
 
 

@@ -163,9 +163,10 @@ def test_predict_refuses_what_it_cannot_write(made, collection, tmp_path):
 def test_predict_replaces_an_earlier_file_only_when_it_succeeds(made, collection, tmp_path):
     out = tmp_path / "new.csv"
     out.write_text("earlier")
-    fail("predict", made, tmp_path / "nowhere.npz", "--out", out, says=r"nowhere\.npz does not exist")
+    fail("predict", made, collection, "--out", out, says=r"new\.csv already exists.*--force")
+    fail("predict", made, tmp_path / "nowhere.npz", "--out", out, "--force", says=r"nowhere\.npz does not exist")
     assert out.read_text() == "earlier"
-    printed("predict", made, collection, "--out", out)
+    printed("predict", made, collection, "--out", out, "--force")
     assert len(rows_of(out.read_text())) == N
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from newkinds import FeatureSet, InputError, read_features, write_features
-from newkinds.data import check_features_target, staged
+from newkinds.data import check_features_target
 from newkinds.names import FEATURE_ENDINGS
 
 N = 6
@@ -108,7 +108,7 @@ def test_unlabelled_collections_come_back_unlabelled(tmp_path):
 def test_a_memory_map_can_be_written_over_itself(tmp_path):
     path = tmp_path / "birds.npy"
     write_features(FeatureSet(X, INTEGERS["labels"]), path)
-    write_features(read_features(path), path, dtype="float16")
+    write_features(read_features(path), path, dtype="float16", overwrite=True)
     assert np.array_equal(read_features(path).features, X)
 
 
@@ -171,7 +171,10 @@ def test_a_folder_that_cannot_be_written_to_is_refused_by_its_name(tmp_path, nam
 def test_what_was_there_is_replaced_and_nothing_else_is_left(tmp_path, name):
     write_features(FeatureSet(X[:3], INTEGERS["labels"][:3], truth=INTEGERS["truth"][:3]), tmp_path / name)
     before = sorted(os.listdir(tmp_path))
-    write_features(FeatureSet(X, **INTEGERS), tmp_path / name)
+    with pytest.raises(InputError, match="already exists"):
+        write_features(FeatureSet(X, **INTEGERS), tmp_path / name)
+    assert len(read_features(tmp_path / name)) == 3
+    write_features(FeatureSet(X, **INTEGERS), tmp_path / name, overwrite=True)
     assert np.array_equal(read_features(tmp_path / name).features, X)
     assert sorted(os.listdir(tmp_path)) == before
 
@@ -217,125 +220,12 @@ def test_a_target_is_checked_before_features_are_computed(tmp_path):
     with pytest.raises(InputError, match=r"needs the true class.*\.npz, \.npy or \.parquet"):
         check_features_target(tmp_path / "birds", without_truth)
     write_features(complete, tmp_path / "birds")
-    check_features_target(tmp_path / "birds", complete)
+    with pytest.raises(InputError, match="birds already exists; choose another place, or replace it with --force"):
+        check_features_target(tmp_path / "birds", complete)
+    check_features_target(tmp_path / "birds", complete, overwrite=True)
     (tmp_path / "birds" / "notes.txt").touch()
     with pytest.raises(InputError, match="already exists and is not a folder of features"):
-        check_features_target(tmp_path / "birds", complete)
-
-
-# staged
-
-
-def test_a_staged_file_appears_when_it_is_whole(tmp_path):
-    target = tmp_path / "deep" / "down" / "file.txt"
-    with staged(target) as stage:
-        stage.write_text("half")
-        assert not target.exists()
-        stage.write_text("whole")
-    assert target.read_text() == "whole"
-    assert os.listdir(target.parent) == ["file.txt"]
-
-
-def test_a_staged_folder_appears_when_it_is_whole(tmp_path):
-    target = tmp_path / "run"
-    with staged(target, folder=True) as stage:
-        (stage / "one").write_text("1")
-        assert not target.exists()
-        (stage / "two").write_text("2")
-    assert sorted(os.listdir(target)) == ["one", "two"]
-    assert os.listdir(tmp_path) == ["run"]
-
-
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, SystemExit])
-@pytest.mark.parametrize("folder", [False, True])
-def test_a_failure_leaves_nothing_behind(tmp_path, folder, error):
-    def fail():
-        with staged(tmp_path / "target", folder=folder) as stage:
-            (stage / "part" if folder else stage).write_text("half")
-            raise error
-
-    with pytest.raises(error):
-        fail()
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-@pytest.mark.parametrize("folder", [False, True])
-def test_a_failure_leaves_what_was_there_as_it_was(tmp_path, folder, error):
-    target = tmp_path / "target"
-    if folder:
-        target.mkdir()
-    kept = target / "kept" if folder else target
-    kept.write_text("old")
-
-    def fail():
-        with staged(target, folder=folder) as stage:
-            (stage / "part" if folder else stage).write_text("half")
-            raise error
-
-    with pytest.raises(error):
-        fail()
-    assert kept.read_text() == "old"
-    assert os.listdir(tmp_path) == ["target"]
-
-
-def test_a_staged_file_takes_the_place_of_an_earlier_one(tmp_path):
-    target = tmp_path / "file"
-    target.write_text("old")
-    with staged(target) as stage:
-        stage.write_text("new")
-        assert target.read_text() == "old"
-    assert target.read_text() == "new"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_a_staged_folder_takes_the_place_of_an_earlier_one_with_all_its_files(tmp_path):
-    target = tmp_path / "run"
-    target.mkdir()
-    (target / "old").write_text("old")
-    with staged(target, folder=True) as stage:
-        (stage / "new").write_text("new")
-        assert os.listdir(target) == ["old"]
-    assert os.listdir(target) == ["new"]
-    assert os.listdir(tmp_path) == ["run"]
-
-
-@pytest.mark.parametrize("folder", [False, True])
-def test_where_nothing_can_be_put_in_place_the_earlier_one_stays(tmp_path, folder):
-    target = tmp_path / "target"
-    if folder:
-        target.mkdir()
-    kept = target / "kept" if folder else target
-    kept.write_text("old")
-
-    def lose_the_stage():
-        with staged(target, folder=folder) as stage:
-            if folder:
-                stage.rmdir()
-
-    with pytest.raises(OSError, match="target"):
-        lose_the_stage()
-    assert kept.read_text() == "old"
-    assert os.listdir(tmp_path) == ["target"]
-
-
-@pytest.mark.parametrize("folder", [False, True])
-def test_a_place_below_a_file_is_refused(tmp_path, folder):
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(InputError, match=r"cannot write to .*file"),
-        staged(tmp_path / "file" / "target", folder=folder),
-    ):
-        pytest.fail("there is no such place")
-    assert (tmp_path / "file").read_bytes() == b""
-
-
-def test_two_writers_of_one_target_do_not_disturb_each_other(tmp_path):
-    target = tmp_path / "file"
-    with staged(target) as one:
-        one.write_text("one")
-        with staged(target) as other:
-            other.write_text("other")
-        assert target.read_text() == "other"
-    assert target.read_text() == "one"
-    assert os.listdir(tmp_path) == ["file"]
+        check_features_target(tmp_path / "birds", complete, overwrite=True)
+    (tmp_path / "beside.labels.npy").touch()
+    with pytest.raises(InputError, match=r"beside\.labels\.npy already exists"):
+        check_features_target(tmp_path / "beside.npy", complete)

@@ -9,13 +9,20 @@ from typing import get_args
 from newkinds.benchmark.figures import check_matplotlib
 from newkinds.benchmark.jobs import methods_named
 from newkinds.benchmark.reports import REPORTS, Plan, write_report
-from newkinds.benchmark.runner import code_fingerprint, default_workers, device_name, run_jobs, versions
+from newkinds.benchmark.runner import (
+    check_results_folder,
+    code_fingerprint,
+    default_workers,
+    device_name,
+    run_jobs,
+    versions,
+)
 from newkinds.benchmark.subjects import read_subjects
 from newkinds.benchmark.tables import to_markdown
-from newkinds.data.writing import staged
 from newkinds.errors import InputError
 from newkinds.names import BenchmarkName
 from newkinds.runtime import n_started
+from newkinds.staging import accept_existing, check_target, staged
 
 ALL = "all"
 REPORT = "report.md"
@@ -81,8 +88,7 @@ def run_benchmark(
         raise InputError(f"there must be at least one worker; got {workers}")
     if n_started() > 1:
         raise InputError("a benchmark runs in one process: start it without torchrun")
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file; the results need a folder")
+    check_target(out, folder=True, replace=check_results_folder)
     check_matplotlib()
     chosen = methods_named(methods)
     keys = {method.key for method in chosen}
@@ -127,13 +133,13 @@ def run_benchmark(
             for i, (seed, result) in enumerate(zip(results.seeds, of_job, strict=True))
         ],
     }
-    with staged(out / f"{name}.json") as stage:
+    with staged(out / f"{name}.json", replace=accept_existing) as stage:
         stage.write_text(json.dumps(record, indent=1), "utf-8")
     if name != ALL:
         return out / f"{name}.md"
     sections = ["# Benchmark\n"]
     for table in tables:
         sections += [to_markdown(table, level=2), f"![{table.title}]({table.name}.svg)\n"]
-    with staged(out / REPORT) as stage:
+    with staged(out / REPORT, replace=accept_existing) as stage:
         stage.write_text("\n".join(sections), "utf-8")
     return out / REPORT

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from newkinds.data.writing import staged
 from newkinds.errors import InputError
+from newkinds.staging import accept_existing, staged
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -341,8 +341,8 @@ def _write(figure: "Figure", path: str | Path, title: str) -> tuple[Path, Path]:
     path = Path(path)
     stem = path.name.removesuffix(".png").removesuffix(".svg")
     png, svg = path.with_name(f"{stem}.png"), path.with_name(f"{stem}.svg")
-    with staged(png) as stage:
+    with staged(png, replace=accept_existing) as stage:
         figure.savefig(stage, format="png", dpi=DPI, metadata={"Title": title})
-    with staged(svg) as stage:
+    with staged(svg, replace=accept_existing) as stage:
         figure.savefig(stage, format="svg", metadata={"Title": title, "Date": None})
     return png, svg

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import json
 import platform
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,9 +26,9 @@ import torch
 
 from newkinds import __version__
 from newkinds.benchmark.jobs import Job, Result
-from newkinds.data.writing import staged
 from newkinds.errors import InputError
 from newkinds.runtime import listening, report_progress, resolve_device
+from newkinds.staging import accept_existing, staged
 from newkinds.workers import worker_processes
 
 CELLS = "cells"
@@ -90,6 +91,15 @@ def run_jobs(
     """
     store = _Store(folder / CELLS, device_name(device))
     return _Running(list(_in_order(jobs)), seeds, store, say).run(device, workers)
+
+
+def check_results_folder(folder: Path) -> None:
+    """Refuse a folder of other things: in our own, tables and figures are written again."""
+    content = [path.name for path in folder.iterdir()]
+    results = [path.name for path in (folder / CELLS).iterdir()] if (folder / CELLS).is_dir() else []
+    is_ours = CELLS in content and all(re.fullmatch(r"[0-9a-f]{24}\.json|\..*", name) for name in results)
+    if content and not is_ours:
+        raise InputError(f"{folder} holds other files; give the results a folder of their own")
 
 
 def default_workers(device: str) -> int:
@@ -294,7 +304,7 @@ class _Store:
 
     def write(self, key: str, job: Job, seed: int, needed: Sequence[Result], result: Result) -> None:
         content = {"label": job.label, **self._facts(job, seed, needed), "result": result}
-        with staged(self._folder / f"{key}.json") as stage:
+        with staged(self._folder / f"{key}.json", replace=accept_existing) as stage:
             stage.write_text(json.dumps(content, indent=1), "utf-8")
 
     def _facts(self, job: Job, seed: int, needed: Sequence[Result]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from newkinds.data.writing import staged
 from newkinds.errors import InputError
+from newkinds.staging import accept_existing, staged
 
 MARKDOWN_WIDTH = 125
 """Characters that GitHub shows side by side without breaking the lines of cells."""
@@ -157,7 +157,7 @@ def write_table(table: Table, folder: str | Path) -> tuple[Path, ...]:
     written = []
     for ending, text in (("md", to_markdown(table)), ("csv", to_csv(table)), ("tex", to_latex(table))):
         path = Path(folder) / f"{table.name}.{ending}"
-        with staged(path) as stage:
+        with staged(path, replace=accept_existing) as stage:
             stage.write_bytes(text.encode("utf-8"))
         written.append(path)
     return tuple(written)

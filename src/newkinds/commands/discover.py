@@ -1,5 +1,7 @@
 """`newkinds discover`"""
 
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,8 +77,9 @@ def discover(
     from rich.console import Console
 
     from newkinds.methods import METHODS
-    from newkinds.run_folder import check_target
+    from newkinds.run_folder import check_replaceable
     from newkinds.runtime import processes, rank
+    from newkinds.staging import check_not_read, check_target, claimed
     from newkinds.terminal import progress_bars
 
     options = {
@@ -95,15 +98,17 @@ def discover(
     accepted = METHODS[method]().get_params()
     if foreign := [name for name in parameters if name not in accepted]:
         raise InputError(f"the method {method} has no option {', '.join(foreign)}")
-    check_target(out, force)
-    with processes(device) as process_device:
+    replace = partial(check_replaceable, force=force)
+    check_not_read(out, source, labels, truth)
+    check_target(out, folder=True, replace=replace)
+    with processes(device) as process_device, claimed(out) if rank() == 0 else nullcontext():
         model = METHODS[method](**parameters, device=process_device)
         with progress_bars(Console(stderr=True), quiet or rank() > 0):
             encoding = make_encoding(encoder, process_device, cache, no_cache, workers, full_precision)
             collection = collect(
                 source, encoding, check_partly_labelled, labels=labels, truth=truth, text=text, label=label
             )
-        fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint)
+        fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint, replace)
 
 
 def read_init(text: str) -> Any:

@@ -11,6 +11,7 @@ from newkinds.commands.options import (
     Cache,
     DeviceOption,
     EncoderName,
+    ForceFile,
     FullPrecision,
     LabelColumn,
     Labels,
@@ -36,19 +37,22 @@ def encode(
     workers: Workers = None,
     full_precision: FullPrecision = False,
     device: DeviceOption = "auto",
+    force: ForceFile = False,
     quiet: Quiet = False,
 ) -> None:
     """Turn images or texts into feature vectors. After an interruption the same command goes on where it was."""
     from rich.console import Console
 
     from newkinds.data import check_features_target, write_features
+    from newkinds.staging import check_not_read, claimed
     from newkinds.terminal import progress_bars
 
-    with progress_bars(Console(stderr=True), quiet):
+    check_not_read(out, source, labels, truth)
+    with progress_bars(Console(stderr=True), quiet), claimed(out):
         encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
-        check = partial(check_features_target, out)
+        check = partial(check_features_target, out, overwrite=force)
         collection = collect(source, encoding, check, labels=labels, truth=truth, text=text, label=label)
-        write_features(collection, out)
+        write_features(collection, out, overwrite=force)
     if not quiet:
         print_notes(collection.notes)
         typer.echo(f"{len(collection):,} samples × {collection.features.shape[1]} features are in {out}.")

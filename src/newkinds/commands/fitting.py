@@ -9,22 +9,29 @@ import typer
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet
     from newkinds.methods import CategoryDiscoverer
+    from newkinds.staging import Check
 
 
 def fit_and_save(
-    collection: "FeatureSet", model: "CategoryDiscoverer", name: str, out: Path, quiet: bool, checkpoint: float
+    collection: "FeatureSet",
+    model: "CategoryDiscoverer",
+    name: str,
+    out: Path,
+    quiet: bool,
+    checkpoint: float,
+    replace: "Check",
 ) -> None:
     """Fit and save. Where several processes fit, the first one saves, and speaks."""
     from contextlib import nullcontext
 
     from rich.console import Console
 
-    from newkinds.data import staged
     from newkinds.engine import checkpointing
     from newkinds.report import write_report
-    from newkinds.run_folder import read_run
+    from newkinds.run_folder import RUN_FILES, read_run
     from newkinds.runs import discover, save_run
     from newkinds.runtime import rank
+    from newkinds.staging import staged
     from newkinds.terminal import progress_bars, show_run
 
     states = out.absolute().with_name(f".{out.name}.checkpoint")
@@ -33,7 +40,8 @@ def fit_and_save(
         with saving:
             discover(collection, model)
         return
-    with staged(out, folder=True) as folder, progress_bars(Console(stderr=True), quiet):
+    place = staged(out, folder=True, replace=replace, ours=RUN_FILES)
+    with place as folder, progress_bars(Console(stderr=True), quiet):
         with saving:
             discovery = discover(collection, model)
         save_run(discovery, folder, name)

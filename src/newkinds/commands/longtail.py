@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from newkinds.commands.collecting import print_notes
-from newkinds.commands.options import FeatureSource, Labels, Quiet, Seed
+from newkinds.commands.options import FeatureSource, ForceFile, Labels, Quiet, Seed
 from newkinds.errors import InputError
 
 
@@ -19,6 +19,7 @@ def longtail(
         str | None, typer.Option(help="True class of every sample, if the source has none: a file as for --labels.")
     ] = None,
     seed: Seed = 0,
+    force: ForceFile = False,
     quiet: Quiet = False,
 ) -> None:
     """Make a long-tailed version of a feature set: the sizes of its true classes fall exponentially."""
@@ -27,19 +28,19 @@ def longtail(
     from newkinds.data import FeatureSet, check_features_target, read_source, write_features
     from newkinds.data.long_tail import long_tailed
     from newkinds.data.sources import kind_of
+    from newkinds.staging import check_not_read
     from newkinds.terminal import progress_bars
 
     if out.suffix.lower() == ".npy":
         raise InputError(f"{out}: an .npy file has no place for the truth; write an .npz, a .parquet or a folder")
-    if out.resolve() in [Path(path).resolve() for path in (source, labels, truth) if path is not None]:
-        raise InputError(f"{out} is what is read; choose another place")
+    check_not_read(out, source, labels, truth)
     with progress_bars(Console(stderr=True), quiet):
         collection = None if kind_of(Path(source)) else read_source(source, labels=labels, truth=truth)
         if not isinstance(collection, FeatureSet):
             raise InputError(f"{source} is not a set of features; photos and texts become one by `newkinds encode`")
         tailed = long_tailed(collection, imbalance, seed=seed)
-        check_features_target(out, tailed)
-        write_features(tailed, out)
+        check_features_target(out, tailed, overwrite=force)
+        write_features(tailed, out, overwrite=force)
     if not quiet:
         print_notes(tailed.notes)
         typer.echo(

@@ -80,6 +80,7 @@ Checkpoint = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
+ForceFile = Annotated[bool, typer.Option("--force", help="Replace what an earlier command wrote there.")]
 
 
 def number_or_name(text: str, kind: type[int] | type[float]) -> int | float | str:

@@ -11,6 +11,7 @@ from newkinds.commands.options import (
     Cache,
     DeviceOption,
     EncoderName,
+    ForceFile,
     FullPrecision,
     NoCache,
     Quiet,
@@ -45,6 +46,7 @@ def predict(
     no_cache: NoCache = False,
     workers: Workers = None,
     full_precision: FullPrecision = False,
+    force: ForceFile = False,
     quiet: Quiet = False,
 ) -> None:
     """Give new samples a category, a confidence and a novelty, with the model of a run.
@@ -59,13 +61,20 @@ def predict(
     from newkinds.data import read_source, read_stream
     from newkinds.encoders import features_for
     from newkinds.predictions import format_of, predictions_table, table_writer
+    from newkinds.run_folder import RUN_FILES
     from newkinds.runs import load
     from newkinds.runtime import report_progress
+    from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
     from newkinds.terminal import progress_bars
 
+    replace = accept_existing if force else refuse_existing
+    form = format_of(out, file_format)
+    if out is not None:
+        check_not_read(out, source, *(run / name for name in RUN_FILES))
+        check_target(out, folder=False, replace=replace)
     model = load(run)
     names = model.category_names_
-    with table_writer(out, format_of(out, file_format)) as write:
+    with table_writer(out, form, replace) as write:
         if source == "-":
             for ids, features in read_stream(sys.stdin.buffer, model.n_features_in_):
                 write(predictions_table(model, names, ids, features, reject=reject))

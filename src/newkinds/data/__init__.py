@@ -7,7 +7,7 @@ from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_features
 from newkinds.data.sources import read_source
 from newkinds.data.streams import read_stream
-from newkinds.data.writing import check_features_target, staged, write_features
+from newkinds.data.writing import check_features_target, write_features
 
 __all__ = [
     "FeatureSet",
@@ -18,6 +18,5 @@ __all__ = [
     "read_features",
     "read_source",
     "read_stream",
-    "staged",
     "write_features",
 ]

@@ -4,11 +4,7 @@
 """
 
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,10 +18,15 @@ from newkinds.data.tables import repair_surrogates
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import FEATURE_ENDINGS, RELEASED_FILES, listed
+from newkinds.staging import Check, check_target, refuse_existing, staged
 
 
 def write_features(
-    collection: FeatureSet, target: str | Path, *, dtype: Literal["float16", "float32"] = "float32"
+    collection: FeatureSet,
+    target: str | Path,
+    *,
+    dtype: Literal["float16", "float32"] = "float32",
+    overwrite: bool = False,
 ) -> None:
     """Write a feature set; the ending of `target` names the format.
 
@@ -37,6 +38,8 @@ def write_features(
         a folder in the released four-file layout, for which the truth of every sample must be there. Its
         classes are numbered anew, known ones first.
     dtype : {"float32", "float16"}
+    overwrite : bool
+        Whether features that are there already may be replaced; anything else never is.
 
     Examples
     --------
@@ -55,33 +58,31 @@ def write_features(
     if may_overflow and not np.isfinite(features).all():
         raise InputError(f"the features do not fit {dtype} (largest {np.abs(collection.features).max():.3g})")
     write = WRITERS.get(path.suffix.lower(), _write_released)
-    write(path, features, collection)
+    write(path, features, collection, _replacing(overwrite))
 
 
-def check_features_target(target: Path, collection: FeatureSet | RawCollection) -> None:
-    """Refuse, before features are computed, a target to which `write_features` could not write them.
+def check_features_target(target: Path, collection: FeatureSet | RawCollection, *, overwrite: bool = False) -> None:
+    """Refuse, before features are computed, a target to which `write_features` could not write them."""
+    is_file = target.suffix.lower() in WRITERS
+    check_target(target, folder=not is_file, replace=_replacing(overwrite))
+    if target.suffix.lower() == ".npy":
+        check_target(_labels_beside(target), folder=False, replace=_replacing(overwrite))
+    if not is_file:
+        _check_truth(collection)
 
-    A folder that exists is refused too, unless it is one of features.
-    """
-    _check_name(target)
-    if target.suffix.lower() in WRITERS:
-        if target.is_dir():
-            raise InputError(f"{target} is a folder; give the name of a file")
-        return
-    content = sorted(path.name for path in target.iterdir()) if target.is_dir() else []
-    if target.exists() and content != sorted(RELEASED_FILES):
+
+def _replacing(overwrite: bool) -> Check:
+    return _check_is_features if overwrite else refuse_existing
+
+
+def _check_is_features(target: Path) -> None:
+    """Refuse a folder that holds anything but features."""
+    if target.is_dir() and sorted(path.name for path in target.iterdir()) != sorted(RELEASED_FILES):
         raise InputError(f"{target} already exists and is not a folder of features; choose another place")
-    _check_truth(collection)
 
 
-def _check_name(target: Path) -> None:
-    """Refuse a name that no file can have: one with a NUL or half a surrogate pair."""
-    try:
-        os.fsencode(target)
-        if "\0" in str(target):
-            raise ValueError("it holds a NUL character")
-    except ValueError as error:
-        raise InputError(f"no file can be called {str(target)!r}: {error}") from error
+def _labels_beside(features: Path) -> Path:
+    return features.with_suffix(".labels.npy")
 
 
 def _check_truth(collection: FeatureSet | RawCollection) -> None:
@@ -90,38 +91,6 @@ def _check_truth(collection: FeatureSet | RawCollection) -> None:
             f"the released layout ({', '.join(RELEASED_FILES)}) needs the true class of every sample; for other "
             f"collections let the name end in {listed(FEATURE_ENDINGS)}"
         )
-
-
-@contextmanager
-def staged(target: Path, *, folder: bool = False) -> Iterator[Path]:
-    """Give a place beside `target` to write to, and put it in `target`'s place when the block has ended well.
-
-    Nobody ever sees a part: until the end there is the old file or folder, or nothing; then the whole new one. If
-    the block fails, what was written is removed and the old one stays.
-    """
-    target = target.absolute()
-    _check_name(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        workshop = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-    except OSError as error:
-        raise InputError(f"cannot write to {target.parent}: {error.strerror or error}") from error
-    stage = workshop / target.name
-    try:
-        if folder:
-            stage.mkdir()
-        yield stage
-        replaced = workshop / "replaced"
-        if folder and target.exists():
-            target.rename(replaced)
-        try:
-            os.replace(stage, target)
-        except BaseException:
-            if replaced.exists():
-                replaced.rename(target)
-            raise
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
 
 
 def _fields(collection: FeatureSet) -> dict[str, npt.NDArray[Any]]:
@@ -156,22 +125,24 @@ def text_column(name: str, texts: Sequence[str | None]) -> Any:
         ) from error
 
 
-def _write_npz(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
+def _write_npz(path: Path, features: npt.NDArray[Any], collection: FeatureSet, replace: Check) -> None:
     arrays: dict[str, Any] = {"features": features, **_fields(collection)}
     if collection.encoder is not None:
         arrays["encoder"] = np.array(json.dumps(dict(collection.encoder)))
-    with staged(path) as stage, stage.open("wb") as file:
+    with staged(path, replace=replace) as stage, stage.open("wb") as file:
         np.savez(file, **arrays)
 
 
-def _write_npy(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
-    with staged(path) as stage, stage.open("wb") as file:
-        np.save(file, features)
-    with staged(path.with_suffix(".labels.npy")) as stage, stage.open("wb") as file:
+def _write_npy(path: Path, features: npt.NDArray[Any], collection: FeatureSet, replace: Check) -> None:
+    labels_path = _labels_beside(path)
+    check_target(path, folder=False, replace=replace)
+    with staged(labels_path, replace=replace) as stage, stage.open("wb") as file:
         np.save(file, _fields(collection)["labels"])
+    with staged(path, replace=replace) as stage, stage.open("wb") as file:
+        np.save(file, features)
 
 
-def _write_parquet(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
+def _write_parquet(path: Path, features: npt.NDArray[Any], collection: FeatureSet, replace: Check) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -182,27 +153,27 @@ def _write_parquet(path: Path, features: npt.NDArray[Any], collection: FeatureSe
     for field, values in _fields(collection).items():
         is_text = values.dtype.kind == "U"
         columns[names[field]] = text_column(names[field], values.tolist()) if is_text else pa.array(values)
-    with staged(path) as stage:
+    with staged(path, replace=replace) as stage:
         table = pa.table(columns)
         if collection.encoder is not None:
             table = table.replace_schema_metadata({ENCODER_METADATA: json.dumps(dict(collection.encoder))})
         pq.write_table(table, stage)
 
 
-def _write_released(path: Path, features: npt.NDArray[Any], collection: FeatureSet) -> None:
-    check_features_target(path, collection)
+def _write_released(path: Path, features: npt.NDArray[Any], collection: FeatureSet, replace: Check) -> None:
+    _check_truth(collection)
     assert collection.truth is not None
     is_known = np.isin(collection.truth, collection.known)
     classes = np.concatenate([collection.known, np.setdiff1d(collection.truth, collection.known)])
     order = np.argsort(classes)
     targets = order[np.searchsorted(classes, collection.truth, sorter=order)]
     arrays = (features, targets, collection.labels != UNLABELLED, is_known)
-    with staged(path, folder=True) as stage:
+    with staged(path, folder=True, replace=replace, ours=RELEASED_FILES) as stage:
         for name, array in zip(RELEASED_FILES, arrays, strict=True):
             np.save(stage / name, array)
 
 
-WRITERS: dict[str, Callable[[Path, npt.NDArray[Any], FeatureSet], None]] = {
+WRITERS: dict[str, Callable[[Path, npt.NDArray[Any], FeatureSet, Check], None]] = {
     ".npz": _write_npz,
     ".npy": _write_npy,
     ".parquet": _write_parquet,

@@ -30,7 +30,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from newkinds.data.raw import Item, RawCollection
-from newkinds.data.writing import staged
 from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
 from newkinds.encoders.encoder import Preparation, Trainable, fingerprint
 from newkinds.encoders.encoding import Unreadable, n_workers, prepared
@@ -43,6 +42,7 @@ from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperatur
 from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
 from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
+from newkinds.staging import accept_existing, staged
 
 STATE_FILE = "state.json"
 
@@ -345,7 +345,7 @@ class _Training:
         tensors = {name: value.detach().contiguous() for name, value in self.parameters.items()}
         for name, value in self.parameters.items():
             tensors[f"momentum.{name}"] = self.optimiser.state[value]["momentum_buffer"].contiguous()
-        with staged(folder, folder=True) as stage:
+        with staged(folder, folder=True, replace=accept_existing, ours=(TRAINED_FILE, STATE_FILE)) as stage:
             save_file(tensors, stage / TRAINED_FILE)
             (stage / STATE_FILE).write_text(json.dumps({**self.description(), "losses": self.losses}), "utf-8")
 
