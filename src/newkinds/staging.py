@@ -151,6 +151,13 @@ def staged(
             shutil.rmtree(workshop, ignore_errors=True)
 
 
+def discard(target: Path) -> None:
+    """Remove a folder of our own that is no longer needed, and what killed commands left beside it."""
+    target = target.absolute()
+    shutil.rmtree(target, ignore_errors=True)
+    _remove_leftovers(target, is_claimed=False)
+
+
 def check_target(target: Path, *, folder: bool, replace: Check = refuse_existing) -> None:
     """Refuse a place that `staged` would refuse: to be asked before long work."""
     check_place(target.absolute())
