@@ -1,6 +1,5 @@
 """From features to a run folder: what `demo` and `discover` share."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ def fit_and_save(
     from newkinds.run_folder import RUN_FILES, read_run
     from newkinds.runs import discover, save_run
     from newkinds.runtime import rank
-    from newkinds.staging import staged
+    from newkinds.staging import discard, staged
     from newkinds.terminal import progress_bars, show_run
 
     states = out.absolute().with_name(f".{out.name}.checkpoint")
@@ -46,7 +45,7 @@ def fit_and_save(
             discovery = discover(collection, model)
         save_run(discovery, folder, name)
         write_report(folder)
-    shutil.rmtree(states, ignore_errors=True)
+    discard(states)
     if not quiet:
         show_run(Console(), read_run(out))
         typer.echo(f"\nResults are in {out}; open {out / 'report.html'} to look at them.")

@@ -14,7 +14,6 @@ its purpose is features that separate its categories.
 """
 
 import json
-import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -42,7 +41,7 @@ from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperatur
 from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
 from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
-from newkinds.staging import accept_existing, staged
+from newkinds.staging import accept_existing, discard, staged
 
 STATE_FILE = "state.json"
 
@@ -177,7 +176,7 @@ def finetune(
                 watch(epoch + 1, encoder)
     if rank() == 0:
         _write(training, out)
-        shutil.rmtree(state_folder, ignore_errors=True)
+        discard(state_folder)
     return training.losses
 
 
