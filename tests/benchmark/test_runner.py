@@ -321,3 +321,19 @@ def test_workers_find_what_one_process_finds_and_an_unforeseen_error_ends_all_of
     assert len(said) == 3  # the fit, the count that it needs and k-means, all of them by the workers
     for job in alone.by_job:
         assert alone.of(job)[0] | {"seconds": 0} == shared.of(job)[0] | {"seconds": 0}
+
+
+@pytest.mark.parametrize(("threads", "workers", "share"), [(8, 2, 4), (2, 3, 1)])
+def test_workers_share_the_threads(monkeypatch: pytest.MonkeyPatch, threads: int, workers: int, share: int) -> None:
+    begun: list[tuple[int, int]] = []
+
+    @contextmanager
+    def watch(n: int, begin: Callable[..., None], arguments: tuple[Sequence[Job], int]) -> Iterator[None]:
+        begun.append((n, arguments[1]))
+        yield
+
+    monkeypatch.setattr(runner, "worker_processes", watch)
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    with runner._computers([], workers):
+        pass
+    assert begun == [(workers, share)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from newkinds import InputError
-from newkinds.engine import Partitioner, Run, evaluation, optimise
+from newkinds.engine import Partitioner, Run, evaluation, optimise, training
 from newkinds.engine import partitioner as partitioner_module
 from newkinds.names import Geometry
 from newkinds.objective import PARTITION, RIM, SELECTION, objective_value
@@ -124,3 +124,15 @@ def test_probabilities_are_the_softmax_of_the_logits(geometry: Geometry) -> None
         logits = -3.5 * ((features[:, None] - weights[None]) ** 2).sum(-1)
     expected = np.exp(logits - logits.max(axis=1, keepdims=True))
     np.testing.assert_allclose(ours, expected / expected.sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-20)
+
+
+@pytest.mark.parametrize("solver", ["adam", "lbfgs"])
+def test_runs_that_are_trained_one_after_the_other_keep_their_curves(case, monkeypatch, solver) -> None:
+    features, labels, start = case
+    runs = [Run(start, PARTITION.at(lam)) for lam in (0.1, 0.5, 0.9)]
+    together = optimise(features, runs, labels=labels, solver=solver, max_iter=12)
+    monkeypatch.setitem(training.STATE_BYTES, "cpu", 1)
+    apart = optimise(features, runs, labels=labels, solver=solver, max_iter=12)
+    for run in range(3):
+        np.testing.assert_allclose(apart.curve(run), together.curve(run), rtol=1e-5)
+    assert len({float(together.curve(run)[0]) for run in range(3)}) == 3
