@@ -1,5 +1,6 @@
 """What is written is whole or not there, and nobody's work is lost: neither by us nor by a power failure."""
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -103,6 +104,29 @@ def test_what_appears_meanwhile_stays_and_the_work_is_not_lost(tmp_path: Path, f
     assert content(tmp_path / "run-2.d") == "taken, too"
     assert content(tmp_path / "run-3.d") == expected(NEW, folder)
     assert len(os.listdir(tmp_path)) == 3
+
+
+@both
+@pytest.mark.parametrize("moment", ["writing", "syncing"])
+def test_a_full_disk_is_an_error_that_names_the_place(
+    tmp_path: Path, folder: bool, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "target", OLD, folder=folder)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if moment == "syncing":
+        monkeypatch.setattr(os, "fsync", full)
+    with (
+        pytest.raises(
+            InputError, match="cannot write .*target: No space left on device; nothing was changed there"
+        ),
+        staged(tmp_path / "target", folder=folder, replace=accept_existing, ours=OURS) as stage,
+    ):
+        full() if moment == "writing" else (stage / "a" if folder else stage).touch()
+    assert content(tmp_path / "target") == expected(OLD, folder)
+    assert os.listdir(tmp_path) == ["target"]
 
 
 def test_files_in_a_folder_of_ours_that_we_did_not_write_stay(tmp_path: Path) -> None:

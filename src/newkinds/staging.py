@@ -38,6 +38,8 @@ RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 AT_CWD = -100
 UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What a system or a file system answers that has no such rename."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""What a disk answers that takes no more; such an error does not name the file."""
 FREE_NAMES = 1000
 
 _claims: ContextVar[frozenset[Path]] = ContextVar("newkinds_claims", default=frozenset())
@@ -147,6 +149,10 @@ def staged(
             yield stage
             _sync(stage)
             _put(stage, target, folder, replace, ours)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise InputError(f"cannot write {target}: {error.strerror}; nothing was changed there") from error
         finally:
             shutil.rmtree(workshop, ignore_errors=True)
 
