@@ -185,7 +185,7 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
         "preprocessing": {"normalise": "l2"},
         "features": {"file": FEATURES_FILE, "dtype": "float16"},
         "method": method,
-        "parameters": _parameters(model),
+        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
         "chosen": {
             "lam": getattr(model, "lam_", None),
             "temperature": model.temperature_,
@@ -338,12 +338,6 @@ def _rehearsal_rows(rehearsal: Rehearsed) -> list[list[float]]:
     tries = (~np.isnan(rehearsal.scores)).sum(axis=0)
     rows = zip(rehearsal.settings, rehearsal.estimates, tries, strict=True)
     return [[setting.temperature, setting.lam, float(estimate), int(n)] for setting, estimate, n in rows]
-
-
-def _parameters(model: CategoryDiscoverer) -> dict[str, Any]:
-    """The parameters that JSON can hold; one that is infinite is left out, and has its default when loaded."""
-    plain = {name: _plain(value) for name, value in model.get_params().items()}
-    return {name: value for name, value in plain.items() if not isinstance(value, float) or math.isfinite(value)}
 
 
 def _plain(value: Any) -> Any:
