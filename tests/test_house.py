@@ -27,7 +27,7 @@ SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
     **dict.fromkeys(("errors", "names", "labels", "objective", "metrics", "runtime", "staging", "workers"), 0),
-    **dict.fromkeys(("engine", "data", "run_folder"), 1),
+    **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
     **dict.fromkeys(("predictions", "runs", "encoders"), 4),

@@ -227,6 +227,10 @@ def test_damage_is_named(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"model\.safetensors cannot be read"):
         load(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=r"model\.safetensors is not the file that run\.json describes"):
+        load(tmp_path)
+    old = {key: value for key, value in record.items() if key != "checksums"}
+    (tmp_path / "run.json").write_text(json.dumps(old))
     with pytest.raises(InputError, match=r"model\.safetensors cannot be read"):
         load(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({**record, "method": "os.system"}))

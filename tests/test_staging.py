@@ -120,7 +120,7 @@ def test_a_full_disk_is_an_error_that_names_the_place(
         monkeypatch.setattr(os, "fsync", full)
     with (
         pytest.raises(
-            InputError, match="cannot write .*target: No space left on device; nothing was changed there"
+            InputError, match=r"cannot write .*target: No space left on device; nothing was changed there"
         ),
         staged(tmp_path / "target", folder=folder, replace=accept_existing, ours=OURS) as stage,
     ):

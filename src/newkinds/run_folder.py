@@ -3,28 +3,35 @@
 A folder holds `run.json` (everything chosen, measured and warned of), `model.safetensors`, `features.npy`
 (unit length, float16), `predictions.parquet` and `.csv`, and `report.html`. Nothing in it is pickled. Whatever only
 looks at a run (the report, `newkinds show`) needs no more than this module, and so does not wait for PyTorch.
+
+What is read is checked first: `run.json` by `newkinds.run_record`, the other files against the checksums that it
+holds. Runs of before there were checksums are read without them.
 """
 
-import json
+import hashlib
+import os
+import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from newkinds import __version__
 from newkinds.errors import InputError
+from newkinds.run_record import CHECKED_FILES, format_record, parse_record
+from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
+from newkinds.run_record import MODEL_FILE as MODEL_FILE
+from newkinds.run_record import PREDICTIONS_TABLE as PREDICTIONS_TABLE
+from newkinds.run_record import RUN_FILE as RUN_FILE
+from newkinds.run_record import SCHEMA_VERSION as SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
-RUN_FILE, MODEL_FILE, FEATURES_FILE, REPORT_FILE = "run.json", "model.safetensors", "features.npy", "report.html"
-PREDICTIONS_TABLE, PREDICTIONS_TEXT = "predictions.parquet", "predictions.csv"
-RUN_FILES = (RUN_FILE, MODEL_FILE, FEATURES_FILE, REPORT_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT)
+PREDICTIONS_TEXT, REPORT_FILE = "predictions.csv", "report.html"
+LARGEST_RECORD = 1 << 28
+"""Bytes of the largest `run.json` that is read."""
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+RUN_FILES = (RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, REPORT_FILE)
 """All that we write into a run folder."""
-RUN_KEYS = (
-    *("source", "method", "parameters", "chosen", "curves", "categories", "score", "stopped", "n_iter", "warnings"),
-    *("seconds", "versions", "created"),
-)
-"""Parts of `run.json` that are read again."""
 
 
 def check_replaceable(folder: Path, force: bool, source: str | None = None) -> None:
@@ -42,31 +49,123 @@ def check_replaceable(folder: Path, force: bool, source: str | None = None) -> N
 
 
 def read_run(run: str | Path) -> dict[str, Any]:
-    """`run.json` of a run folder, checked."""
+    """`run.json` of a run folder, checked; InputError names the key that is wrong."""
     folder = Path(run)
     path = folder / RUN_FILE
     if not path.is_file():
         raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
+    with open_file(path) as file:
+        if os.fstat(file.fileno()).st_size > LARGEST_RECORD:
+            raise InputError(f"{path} is damaged: it is larger than {LARGEST_RECORD >> 20} MiB")
+        content = file.read(LARGEST_RECORD)
+    return parse_record(content, path)
+
+
+def write_run(folder: Path, record: dict[str, Any]) -> None:
+    """Write `run.json` with the checksums of the files it describes, which must be there already, and its own."""
+    checksums = {name: file_checksum(folder / name) for name in CHECKED_FILES}
+    (folder / RUN_FILE).write_text(format_record(record, checksums), "utf-8")
+
+
+def verify_run(run: str | Path) -> list[str]:
+    """Check every file of a run folder against its checksum; InputError names the first that differs.
+
+    Returns the names of the files that were checked: of a run of before there were checksums, `features.npy` alone.
+    """
+    record = read_run(run)
+    names = [name for name in CHECKED_FILES if expected_checksum(record, name) is not None]
+    for name in names:
+        check_file(Path(run) / name, record)
+    return [*names, RUN_FILE] if "checksums" in record else names
+
+
+def check_file(path: Path, record: dict[str, Any]) -> None:
+    """Refuse a file of a run folder that cannot be read, or is not the one that `run.json` describes."""
+    open_file(path).close()
+    expected = expected_checksum(record, path.name)
+    if expected is not None and file_checksum(path) != expected:
+        raise InputError(f"{path} is not the file that {RUN_FILE} describes: it was changed or damaged")
+
+
+def expected_checksum(record: dict[str, Any], name: str) -> str | None:
+    """What a record says of a file; None in runs of before there were checksums."""
+    earlier = record.get("features", {}).get("sha256") if name == FEATURES_FILE else None
+    checksum: str | None = record.get("checksums", {}).get(name, earlier)
+    return checksum
+
+
+def file_checksum(path: Path) -> str:
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a plain file for reading, or InputError; never waits, as opening a FIFO would."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-    if not isinstance(record, dict) or record.get("schema_version") != SCHEMA_VERSION:
-        version = record.get("schema_version") if isinstance(record, dict) else None
-        raise InputError(
-            f"{path} has schema version {version}; newkinds {__version__} reads version {SCHEMA_VERSION}"
-        )
-    if missing := [key for key in RUN_KEYS if key not in record]:
-        raise InputError(f"{path} is damaged: it lacks {', '.join(missing)}")
-    return record
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"{path} cannot be read: it is not a plain file")
+    return os.fdopen(descriptor, "rb")
 
 
-def read_predictions(run: str | Path) -> "pa.Table":
-    """`predictions.parquet` of a run folder."""
+def read_predictions(run: str | Path, record: dict[str, Any] | None = None) -> "pa.Table":
+    """`predictions.parquet` of a run folder, checked against its record (by default, what `read_run` gives)."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = Path(run) / PREDICTIONS_TABLE
+    if record is None:
+        record = read_run(run)
+    path, n_samples = Path(run) / PREDICTIONS_TABLE, record["source"]["samples"]
+    check_file(path, record)
     try:
-        return pq.read_table(path)
-    except (OSError, ValueError, NotImplementedError) as error:  # what Arrow's own errors derive from
+        with open_file(path) as file, pq.ParquetFile(file) as table_file:
+            n_rows = table_file.metadata.num_rows
+            table = table_file.read() if n_rows == n_samples else None
+        if table is not None:
+            table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError) as error:
         raise InputError(f"{path} cannot be read: {error}") from error
+    if table is None:
+        raise InputError(f"{path} does not fit {RUN_FILE}: it has {n_rows} samples instead of {n_samples}")
+    if problem := _table_problem(table, [category["id"] for category in record["categories"]]):
+        raise InputError(f"{path} is damaged: {problem}")
+    return table
+
+
+def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
+    """What is wrong with the columns of predictions that the report shows."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = {
+        "id": pa.types.is_string,
+        "category": pa.types.is_int64,
+        "confidence": pa.types.is_floating,
+        "novelty": pa.types.is_floating,
+    }
+    optional = {"text": pa.types.is_string, "thumbnail": pa.types.is_binary}
+    if missing := [name for name in types if name not in table.column_names]:
+        return f"it lacks the column {', '.join(missing)}"
+    for name, fits in {**types, **optional}.items():
+        places = table.schema.get_all_field_indices(name)
+        if len(places) > 1:
+            return f"it has the column {name} {len(places)} times"
+        if places and (not fits(table[name].type) or table[name].null_count):
+            return f"the column {name} has other values than it should ({table[name].type})"
+    if not pc.all(pc.is_in(table["category"], pa.array(ids, pa.int64())), min_count=0).as_py():
+        return f"it has categories that {RUN_FILE} does not have"
+    for name in ("confidence", "novelty"):
+        share = table[name].cast(pa.float64())
+        # NaN is in no range
+        inside = pc.and_(pc.greater_equal(share, 0.0), pc.less_equal(share, 1.0 + 1e-6))
+        if not pc.all(inside, min_count=0).as_py():
+            return f"the column {name} has values that are no probabilities"
+    if "thumbnail" in table.column_names:
+        is_png = pc.starts_with(table["thumbnail"], PNG_SIGNATURE)
+        if not pc.all(is_png, min_count=0).as_py():
+            return "the column thumbnail has pictures that are not PNG"
+    return None

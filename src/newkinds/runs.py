@@ -3,8 +3,9 @@
 What the folder holds is described in `newkinds.run_folder`.
 """
 
-import hashlib
-import json
+import itertools
+import logging
+import math
 import platform
 import time
 from dataclasses import asdict, dataclass, field
@@ -36,12 +37,17 @@ from newkinds.run_folder import (
     PREDICTIONS_TEXT,
     RUN_FILE,
     SCHEMA_VERSION,
+    check_file,
+    file_checksum,
     read_run,
+    write_run,
 )
 from newkinds.runtime import report_progress
 from newkinds.selection.n_categories import CategoryCount
 from newkinds.selection.problem import as_array
 from newkinds.selection.rehearsal import Rehearsed
+
+logger = logging.getLogger(__name__)
 
 WRITTEN_ROWS = 1 << 14
 """Samples written at a time."""
@@ -59,11 +65,16 @@ class Discovery:
 
     @property
     def names(self) -> dict[int, str]:
-        """Name of every category: given ones for the known, new-1, new-2, … for the discovered."""
+        """Name of every category: given ones for the known, new-1, new-2, … for the discovered.
+
+        Where a known one begins with "new-", the discovered ones are called discovered-1, …; where one begins with
+        that too, discovered2-1, … and so on.
+        """
         n_known = len(self.model.known_categories_)
         known = {int(i): self.collection.name_of(int(i)) for i in self.model.known_categories_}
         taken = set(known.values())
-        prefix = "new" if not any(name.startswith("new-") for name in taken) else "discovered"
+        prefixes = itertools.chain(("new", "discovered"), (f"discovered{n}" for n in itertools.count(2)))
+        prefix = next(p for p in prefixes if not any(name.startswith(f"{p}-") for name in taken))
         new = {int(i): f"{prefix}-{j}" for j, i in enumerate(self.model.categories_[n_known:], start=1)}
         return known | new
 
@@ -103,10 +114,9 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     record = _record(discovery, source)
     _write_samples(discovery, folder)
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
-    record["features"]["sha256"] = _sha256(folder / FEATURES_FILE)
+    record["features"]["sha256"] = file_checksum(folder / FEATURES_FILE)
     record["seconds"]["write"] = round(time.perf_counter() - began, 3)
-    lines = (f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items())
-    (folder / RUN_FILE).write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+    write_run(folder, _strict(record))
 
 
 def _write_samples(discovery: Discovery, folder: Path) -> None:
@@ -244,6 +254,8 @@ def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int,
 def load(run: str | Path) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
+    The model is checked against `run.json`; a run that was changed or damaged is an InputError.
+
     Its `category_names_` maps every id in `categories_` to a name, `source_columns_` are the names of the features
     where they had any, and `encoder_` says what made the features of photos or texts. The objective's curve and the
     rehearsals are in `run.json` only.
@@ -262,18 +274,25 @@ def load(run: str | Path) -> CategoryDiscoverer:
     """
     record = read_run(run)
     path = Path(run) / MODEL_FILE
-    if record["method"] not in METHODS:
-        raise InputError(f"{run} was made by the method {record['method']!r}, which this version does not have")
+    if "checksums" not in record:
+        logger.info("%s was made before runs had checksums: damage may go unnoticed", run)
+    check_file(path, record)
     try:
         arrays = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+    except (OSError, SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error  # the last four: types that NumPy lacks
     try:
-        model = METHODS[record["method"]](**record["parameters"]).restore(arrays)
+        model = METHODS[record["method"]](**record["parameters"])
+        model._check_parameters()
     except (TypeError, ValueError) as error:
-        raise InputError(f"{path} does not fit {RUN_FILE}: {error}") from error
-    if model.categories_.tolist() != [category["id"] for category in record["categories"]]:
-        raise InputError(f"{path} does not fit {RUN_FILE}: their categories differ")
+        raise InputError(f"{Path(run) / RUN_FILE} is damaged: parameters: {error}") from error
+    try:
+        model.restore(arrays)
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    for what, in_model, in_record in _shared_facts(model, record):
+        if in_model != in_record:
+            raise InputError(f"{path} does not fit {RUN_FILE}: their {what} differ")
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
     model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
     model.source_columns_ = record["source"].get("columns")
@@ -292,6 +311,26 @@ def load(run: str | Path) -> CategoryDiscoverer:
         model.lam_curve_ = None if curves["lam"] is None else dict(map(tuple, curves["lam"]))
         model.objective_curve_ = model.rehearsal_ = None
     return model
+
+
+def _shared_facts(model: CategoryDiscoverer, record: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """What a restored model and its record both say: its name, the model's word, the record's."""
+    categories, source, chosen = record["categories"], record["source"], record["chosen"]
+    known = [category["id"] for category in categories if category["kind"] == "known"]
+    calibration = {name: _number(value) for name, value in asdict(model.calibration_).items()}
+    return [
+        ("categories", model.categories_.tolist(), [category["id"] for category in categories]),
+        ("known categories", model.known_categories_.tolist(), known),
+        ("numbers of features", model.n_features_in_, source.get("features", model.n_features_in_)),
+        ("numbers of samples", len(model.labels_), source["samples"]),
+        (
+            "sizes of categories",
+            _counts(model.labels_, model.categories_),
+            [category["size"] for category in categories],
+        ),
+        ("temperatures", model.temperature_, chosen["temperature"]),
+        ("calibrations", calibration, chosen.get("calibration", calibration)),
+    ]
 
 
 def _rehearsal_rows(rehearsal: Rehearsed) -> list[list[float]]:
@@ -316,14 +355,23 @@ def _counts(labels: IntArray, categories: IntArray) -> list[int]:
 
 
 def _number(value: float) -> float | None:
-    return None if np.isnan(value) else value
+    return value if math.isfinite(value) else None
+
+
+def _strict(value: Any) -> Any:
+    """What JSON can hold: numbers that are not finite become null, and text is what UTF-8 can write.
+
+    (The names of files need not be; their odd bytes become visible.)
+    """
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_strict(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    return _number(value) if isinstance(value, float) else value
 
 
 def _thinned(values: npt.NDArray[np.float32]) -> list[list[float]]:
     epochs = np.unique(np.linspace(0, len(values) - 1, CURVE_POINTS).astype(int))
-    return [[int(e) + 1, float(values[e])] for e in epochs]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return [[int(e) + 1, float(values[e])] for e in epochs if math.isfinite(values[e])]

@@ -1,12 +1,14 @@
 """`newkinds show`, and run folders that cannot be read."""
 
 import json
+import os
 import re
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from newkinds.run_folder import write_run
 from tests.commands.command_line import (
     fail,
     printed,
@@ -77,8 +79,23 @@ def test_a_damaged_record_is_refused_by_its_name(collection, run, command, damag
 )
 def test_a_record_that_this_version_cannot_follow_is_refused(collection, run, old, new):
     path = run / "run.json"
-    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    write_run(run, json.loads(path.read_text("utf-8").replace(old, new)))
     fail("predict", run, collection, says=f"{run}.*magic")
+
+
+def test_a_record_with_another_name_in_it_is_refused(collection, run):
+    path = run / "run.json"
+    path.write_text(path.read_text("utf-8").replace('"name": "new-1"', '"name": "heron"'), "utf-8")
+    for arguments in (["show", run], ["predict", run, collection]):
+        fail(*arguments, says=r"run\.json is not as newkinds wrote it: it was changed or damaged")
+
+
+def test_a_file_in_place_of_the_record_that_never_ends_is_not_opened(collection, run):
+    path = run / "run.json"
+    path.unlink()
+    os.mkfifo(path)
+    for arguments in (["show", run], ["predict", run, collection]):
+        fail(*arguments, says=r"run is not a run folder: it has no run\.json")
 
 
 @pytest.mark.parametrize(

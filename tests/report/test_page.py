@@ -218,8 +218,11 @@ def test_the_table_of_rehearsals_marks_the_chosen_setting() -> None:
 
 
 def test_the_report_is_written_from_what_the_folder_holds(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(record()), "utf-8")
+    made = record(source={**record()["source"], "samples": 4, "labelled": 2})
+    for category, size, labelled in zip(made["categories"], (1, 1, 1, 1, 0), (1, 1, 0, 0, 0), strict=True):
+        category.update(size=size, labelled=labelled)
+    (tmp_path / "run.json").write_text(json.dumps(made), "utf-8")
     pq.write_table(ONE_EACH, tmp_path / "predictions.parquet")
     written = write_report(tmp_path)
     assert written == tmp_path / "report.html"
-    assert written.read_text("utf-8") == render(record(), ONE_EACH)
+    assert written.read_text("utf-8") == render(made, ONE_EACH)

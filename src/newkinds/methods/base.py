@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -274,13 +274,66 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         return arrays | {CALIBRATION_ARRAY: np.array(astuple(self.calibration_))}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
-        """Make this estimator fitted by what `fitted_arrays` gave."""
+        """Make this estimator fitted by what `fitted_arrays` gave; arrays that cannot be that are refused."""
         if missing := [name for name in FITTED_ARRAYS if name not in arrays]:
             raise InputError(f"the saved model lacks {', '.join(missing)}")
-        for name in FITTED_ARRAYS:
-            setattr(self, f"{name}_", arrays[name])
-        self.temperature_ = float(arrays["temperature"].item())
-        self.calibration_ = Calibration(*np.asarray(arrays.get(CALIBRATION_ARRAY, ())).tolist())
-        self.n_categories_, self.n_features_in_ = self.weights_.shape
+        weights = check_saved_floats("weights", arrays["weights"], (None, None))
+        temperature = check_saved_floats("temperature", arrays["temperature"].reshape(-1), (1,)).item()
+        calibration = _saved_calibration(arrays.get(CALIBRATION_ARRAY))
+        categories, known, labels = (
+            _saved_ids(name, arrays[name]) for name in ("categories", "known_categories", "labels")
+        )
+        if len(weights) != len(categories):
+            raise InputError(f"the saved model has {len(weights)} weights for {len(categories)} categories")
+        if temperature <= 0:
+            raise InputError(f"the saved temperature should be greater than 0; got {temperature:g}")
+        largest = max(1.0, float(np.abs(weights).max(initial=0.0)))
+        if not np.isfinite(temperature * calibration.sharpness * weights.shape[1] * largest * largest):
+            raise InputError("the saved weights and temperature are too large")
+        if (np.diff(categories) <= 0).any():
+            raise InputError("the saved categories should ascend")
+        if not np.array_equal(known, categories[: len(known)]):
+            raise InputError("the saved known categories should be the first of all")
+        if not np.isin(labels, categories).all():
+            raise InputError("the saved labels should be among the categories")
+        self.weights_, self.temperature_, self.calibration_ = weights, temperature, calibration
+        self.categories_, self.known_categories_, self.labels_ = categories, known, labels
+        self.n_categories_, self.n_features_in_ = weights.shape
         self.n_categories_search_ = None
         return self
+
+
+def check_saved_floats(
+    name: str, array: npt.NDArray[Any], shape: tuple[int | None, ...]
+) -> npt.NDArray[np.floating[Any]]:
+    """An array of a saved model, refused if it is not of finite numbers in this shape; None: any length."""
+    fits = array.ndim == len(shape) and all(
+        length in (None, n) for length, n in zip(shape, array.shape, strict=True)
+    )
+    if not fits or not np.issubdtype(array.dtype, np.floating):
+        wanted = " × ".join("n" if length is None else str(length) for length in shape)
+        raise InputError(f"the saved {name} should be {wanted} numbers; got {array.dtype} of shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"the saved {name} should be finite")
+    return array
+
+
+def _saved_ids(name: str, array: npt.NDArray[Any]) -> IntArray:
+    if not np.issubdtype(array.dtype, np.integer) or array.ndim != 1:
+        raise InputError(f"the saved {name} should be a row of integers; got {array.dtype} of shape {array.shape}")
+    ids: IntArray = array.astype(np.int64, copy=False)
+    if ids.size and ids.min() < 0:
+        raise InputError(f"the saved {name} should not be negative")
+    return ids
+
+
+def _saved_calibration(array: npt.NDArray[Any] | None) -> Calibration:
+    """Finite numbers, but for `share_new`."""
+    if array is None:
+        return Calibration()
+    check_saved_floats("calibration", array.reshape(-1)[:-1], (len(fields(Calibration)) - 1,))
+    calibration = Calibration(*array.reshape(-1).tolist())
+    share_new = calibration.share_new
+    if calibration.sharpness <= 0 or not (np.isnan(share_new) or 0 <= share_new <= 1):
+        raise InputError(f"the saved calibration makes no sense: {calibration}")
+    return calibration

@@ -21,7 +21,7 @@ from torch.nn import functional
 from newkinds.engine import Partitioner, Samples, normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.base import CategoryDiscoverer, Outcome
+from newkinds.methods.base import CategoryDiscoverer, Outcome, check_saved_floats
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, integer_from
 from newkinds.objective import log_marginal
 from newkinds.runtime import report_progress, resolve_device, seeded
@@ -294,9 +294,9 @@ class HeadMethod(CategoryDiscoverer):
         saved = [name for name in PROJECTION_ARRAYS if name in arrays]
         if saved and len(saved) < len(PROJECTION_ARRAYS):
             raise InputError("the saved model lacks a part of its projection")
-        self.projection_ = {name: arrays[name] for name in saved}
+        self.projection_ = _saved_projection(arrays, outputs=self.weights_.shape[1]) if saved else {}
         if saved:
-            self.n_features_in_ = arrays["hidden_weights"].shape[1]
+            self.n_features_in_ = self.projection_["hidden_weights"].shape[1]
         return self
 
 
@@ -348,6 +348,16 @@ def mean_prediction_entropy(log_p: Tensor) -> Tensor:
     """Entropy of the mean prediction over all but the last axis of log-probabilities."""
     mean = log_p.exp().flatten(0, -2).mean(0)
     return -(mean * log_marginal(mean)).sum()
+
+
+def _saved_projection(arrays: dict[str, npt.NDArray[Any]], outputs: int) -> Arrays:
+    """The arrays of a projection, refused if `project` could not use them."""
+    hidden = arrays["hidden_bias"].size
+    shapes = ((hidden, None), (hidden,), (outputs, hidden), (outputs,))
+    return {
+        name: check_saved_floats(name, arrays[name], shape)
+        for name, shape in zip(PROJECTION_ARRAYS, shapes, strict=True)
+    }
 
 
 def _assign(samples: Samples, partitioner: Partitioner, projection: Arrays) -> IntArray:

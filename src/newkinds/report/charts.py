@@ -7,6 +7,8 @@ WIDTH, HEIGHT = 460, 240
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 14, 40
 LEAST_PERCENT = 5.0
 """Least height of an axis in percent, so that small changes look small."""
+EQUAL, TINY = 1e-12, 1e-100
+"""Differences that are too small to be drawn: as a part of the largest value, and anyway."""
 
 
 def heat_table(rows: Sequence[Sequence[float]], *, chosen: tuple[float, float]) -> str:
@@ -97,7 +99,10 @@ def line_chart(
 def _range(values: Sequence[float], least: float = 0.0) -> tuple[float, float]:
     """From the lowest to the highest value, widened about the middle to `least` (or to 1 where all are equal)."""
     low, high = min(values), max(values)
-    wanted = max(least, high - low) or 1.0
+    largest = max(abs(low), abs(high))
+    wanted = max(least, high - low)
+    if wanted <= max(EQUAL * largest, TINY):
+        wanted = max(1.0, 1e-6 * largest)
     missing = (wanted - (high - low)) / 2
     return low - missing, high + missing
 

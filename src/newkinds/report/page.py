@@ -60,7 +60,8 @@ section.category h3 { margin: 0 0 .5rem; font-size: 1rem; }
 def write_report(folder: str | Path) -> Path:
     """Write `report.html` into a run folder from what the folder holds."""
     path = Path(folder) / REPORT_FILE
-    path.write_text(render(read_run(folder), read_predictions(folder)), "utf-8")
+    record = read_run(folder)
+    path.write_text(render(record, read_predictions(folder, record)), "utf-8")
     return path
 
 
