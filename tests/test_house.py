@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
-    **dict.fromkeys(("errors", "names", "labels", "objective", "metrics", "runtime", "workers"), 0),
+    **dict.fromkeys(("errors", "names", "labels", "objective", "metrics", "runtime", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder"), 1),
     "selection": 2,
     "methods": 3,

@@ -145,7 +145,7 @@ def test_json_lines_can_be_read_by_a_person(tmp_path):
 def test_without_samples_a_csv_file_holds_its_header(tmp_path):
     with table_writer(tmp_path / "new.csv", "csv"):
         pass
-    assert (tmp_path / "new.csv").read_text() == '"id","category","name","kind","confidence","novelty"\n'
+    assert (tmp_path / "new.csv").read_text() == "id,category,name,kind,confidence,novelty\n"
 
 
 def test_without_samples_a_file_of_json_lines_holds_nothing(tmp_path):
