@@ -151,6 +151,10 @@ def main() -> None:
         app()
     except Interrupted:
         sys.exit(INTERRUPTED)
+    except OSError as error:  # the help could not be written; commands deal with their own
+        discard_output()
+        say_error(f"Error: {error}")
+        sys.exit(BAD_INPUT)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,13 @@ SHOWN_CATEGORIES = 20
 """So many known and so many new categories are listed; the rest is summed up."""
 
 
+class Screen(Console):
+    """Standard output as rich prints on it; that nobody reads any more is for the command line to deal with."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich itself would end the program with exit code 1
+
+
 @contextmanager
 def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
     """Show the progress of the work inside the block, a bar for each stage, on a terminal only."""

@@ -25,7 +25,7 @@ def fit_and_save(
     from newkinds.run_folder import read_run
     from newkinds.runs import discover, save_run
     from newkinds.runtime import rank
-    from newkinds.terminal import progress_bars, show_run
+    from newkinds.terminal import Screen, progress_bars, show_run
 
     states = out.absolute().with_name(f".{out.name}.checkpoint")
     saving = checkpointing(states, checkpoint) if checkpoint > 0 else nullcontext()
@@ -40,5 +40,5 @@ def fit_and_save(
         write_report(folder)
     shutil.rmtree(states, ignore_errors=True)
     if not quiet:
-        show_run(Console(), read_run(out))
+        show_run(Screen(), read_run(out))
         typer.echo(f"\nResults are in {out}; open {out / 'report.html'} to look at them.")
