@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
-    **dict.fromkeys(("errors", "names", "labels", "objective", "metrics", "runtime", "staging", "workers"), 0),
+    **dict.fromkeys(("errors", "names", "labels", "objective", "metrics"), 0),
+    **dict.fromkeys(("runtime", "staging", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,

@@ -6,6 +6,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from newkinds import InputError
 from newkinds.data import FeatureSet
+from newkinds.data.formulas import NUMBERS, PREDICTION_COLUMNS
+from newkinds.data.tables import read_table
 from newkinds.names import PREDICTION_FORMATS
 from newkinds.predictions import SCHEMA, WRITERS, format_of, predictions_table, table_writer
 
@@ -139,13 +144,95 @@ def test_json_lines_can_be_read_by_a_person(tmp_path):
     assert (tmp_path / "new.jsonl").read_text("utf-8").startswith('{"id": "Möwe 🦉", "category": 0,')
 
 
+# Formulas
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+formulas = st.tuples(st.text("'=+-@\t\r\n ", max_size=4), texts).map("".join)
+
+
+def written(path: Path, names: list[str], *, raw: bool = False) -> Path:
+    """Predictions whose ids, names of categories and texts are these."""
+    model: Any = Model()
+    rows = np.array([[i, 0.5, 0.25] for i in range(len(names))])
+    table = predictions_table(model, dict(enumerate(names)), names, rows, reject=0.5)
+    with table_writer(path, "csv", raw=raw) as write:
+        write(table.append_column("text", pa.array(names)))
+    return path
+
+
+@given(st.lists(st.one_of(texts, formulas), min_size=1, max_size=12))
+@settings(max_examples=200, deadline=None)
+def test_no_cell_is_a_formula_and_every_text_is_read_back_as_it_was(names):
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder, "new.csv"), names)
+        cells = [row[column] for row in csv_rows(path) for column in ("id", "name", "text")]
+        table = read_table(path)
+    assert not any(cell.startswith(("=", "+", "-", "@", "\t", "\r")) for cell in cells)
+    assert {column: table.values(column) for column in ("id", "name", "text")} == dict.fromkeys(
+        ("id", "name", "text"), names
+    )
+
+
+@given(st.lists(st.one_of(texts, formulas), min_size=1, max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_raw_predictions_are_neither_changed_nor_mistaken_for_others(names):
+    with TemporaryDirectory() as folder:
+        path = written(Path(folder, "new.csv"), names, raw=True)
+        assert [row["id"] for row in csv_rows(path)] == names
+        assert read_table(path).values("id") == names
+
+
+def csv_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_numbers_stay_numbers(tmp_path):
+    with table_writer(tmp_path / "new.csv", "csv") as write:
+        write(table_of(["a"], [[0, -0.25, 0.5]], reject=0.5).append_column("far", pa.array([-1.5])))
+    assert (tmp_path / "new.csv").read_text() == (
+        'id,category,name,kind,confidence,novelty,far\n"a",-1,"","open",-0.25,0.5,-1.5\n'
+    )
+    table = read_table(tmp_path / "new.csv")
+    assert (table.values("category"), table.values("far")) == (["-1"], ["-1.5"])
+
+
+def test_a_number_that_is_negative_does_not_hide_that_texts_were_defused(tmp_path):
+    with table_writer(tmp_path / "new.csv", "csv") as write:
+        write(table_of(["=a"], [[0, 0.25, 0.5]], reject=0.5))
+    assert read_table(tmp_path / "new.csv").values("id") == ["=a"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "id,label\n'=a,owl\n",
+        "id,category,name,kind,confidence\n'=a,0,owl,known,1\n",
+        "id,category,name,kind,confidence,novelty2\n'=a,0,owl,known,1,0\n",
+        "id;category;name;kind;confidence;novelty\n'=a;0;owl;known;1;0\n",
+        '"id","category","name","kind","confidence","novelty"\n"\'=a",0,"owl","known",1,0\n',
+        "id,category,name,kind,confidence,novelty\n'=a,0,owl,known,1,0\n=b,0,owl,known,1,0\n",
+    ],
+    ids=["labels", "short", "another column", "semicolons", "raw", "with a formula"],
+)
+def test_apostrophes_of_other_files_are_kept(tmp_path, content):
+    (tmp_path / "table.csv").write_text(content)
+    assert read_table(tmp_path / "table.csv").values("id")[0] == "'=a"
+
+
+def test_the_columns_that_readers_know_are_those_that_are_written():
+    assert tuple(SCHEMA.names) == PREDICTION_COLUMNS
+    assert [field.name for field in SCHEMA if field.type != pa.string()] == list(NUMBERS)
+
+
 # No samples at all
 
 
 def test_without_samples_a_csv_file_holds_its_header(tmp_path):
     with table_writer(tmp_path / "new.csv", "csv"):
         pass
-    assert (tmp_path / "new.csv").read_text() == '"id","category","name","kind","confidence","novelty"\n'
+    assert (tmp_path / "new.csv").read_text() == "id,category,name,kind,confidence,novelty\n"
 
 
 def test_without_samples_a_file_of_json_lines_holds_nothing(tmp_path):

@@ -1,5 +1,12 @@
-"""A model's answers about samples as a table, written as CSV, JSON lines or Parquet, block by block."""
+"""A model's answers about samples as a table, written as CSV, JSON lines or Parquet, block by block.
 
+A spreadsheet runs a cell of CSV that begins like a formula, whoever chose the name of a sample. So an apostrophe is
+written before such texts (`newkinds.data.formulas` has the rule), and our own readers take it away again. Numbers,
+JSON lines and Parquet are never changed.
+"""
+
+import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +17,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from newkinds.data.formulas import FORMULA
 from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
@@ -88,27 +97,46 @@ def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
 
 
 @contextmanager
-def table_writer(path: Path | None, form: PredictionFormat, replace: Check = refuse_existing) -> Iterator[Write]:
+def table_writer(
+    path: Path | None, form: PredictionFormat, replace: Check = refuse_existing, *, raw: bool = False
+) -> Iterator[Write]:
     """A function that appends tables to a file (put in place when all went well) or to standard output.
 
     All tables must have the same columns, those of predictions and perhaps more. Without any table, the result is
-    a table of predictions without rows: a header in CSV, nothing in JSON lines.
+    a table of predictions without rows: a header in CSV, nothing in JSON lines. In CSV, texts that a spreadsheet
+    would run are defused unless `raw`.
     """
     if path is None:
-        with WRITERS[form](sys.stdout.buffer) as write:
+        if sys.stdout is None:
+            raise InputError("standard output is closed; name a file with --out")
+        with WRITERS[form](sys.stdout.buffer, raw) as write:
             yield write
         return
-    with staged(path, replace=replace) as stage, stage.open("wb") as file, WRITERS[form](file) as write:
+    with staged(path, replace=replace) as stage, stage.open("wb") as file, WRITERS[form](file, raw) as write:
         yield write
 
 
+def defused(table: pa.Table) -> pa.Table:
+    """A table in which no text begins like a formula; see `newkinds.data.formulas`."""
+    for i, column in enumerate(table.columns):
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            cells = pc.replace_substring_regex(column, FORMULA, r"'\1", max_replacements=1)
+            table = table.set_column(i, table.schema.field(i), cells)
+    return table
+
+
 @contextmanager
-def _csv_writer(file: BinaryIO) -> Iterator[Write]:
+def _csv_writer(file: BinaryIO, raw: bool) -> Iterator[Write]:
     is_first = True
 
     def write(table: pa.Table) -> None:
         nonlocal is_first
-        pa_csv.write_csv(table, file, pa_csv.WriteOptions(include_header=is_first))
+        if is_first and not raw:  # without quotes, by which our readers know it
+            header = io.StringIO()
+            csv.writer(header, lineterminator="\n").writerow(table.column_names)
+            file.write(header.getvalue().encode())
+        options = pa_csv.WriteOptions(include_header=is_first and raw)
+        pa_csv.write_csv(table if raw else defused(table), file, options)
         file.flush()
         is_first = False
 
@@ -118,7 +146,7 @@ def _csv_writer(file: BinaryIO) -> Iterator[Write]:
 
 
 @contextmanager
-def _json_writer(file: BinaryIO) -> Iterator[Write]:
+def _json_writer(file: BinaryIO, _: bool) -> Iterator[Write]:
     def write(table: pa.Table) -> None:
         for row in table.to_pylist():
             file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
@@ -128,7 +156,7 @@ def _json_writer(file: BinaryIO) -> Iterator[Write]:
 
 
 @contextmanager
-def _parquet_writer(file: BinaryIO) -> Iterator[Write]:
+def _parquet_writer(file: BinaryIO, _: bool) -> Iterator[Write]:
     writers: list[pq.ParquetWriter] = []  # made when the first table shows its columns
 
     def write(table: pa.Table) -> None:
@@ -142,9 +170,9 @@ def _parquet_writer(file: BinaryIO) -> Iterator[Write]:
             write(SCHEMA.empty_table())
 
 
-WRITERS: dict[PredictionFormat, Callable[[BinaryIO], AbstractContextManager[Write]]] = {
+WRITERS: dict[PredictionFormat, Callable[[BinaryIO, bool], AbstractContextManager[Write]]] = {
     "csv": _csv_writer,
     "jsonl": _json_writer,
     "parquet": _parquet_writer,
 }
-"""A writer for each of the `PREDICTION_FORMATS`."""
+"""A writer for each of the `PREDICTION_FORMATS`; the flag says whether texts stay as they are in CSV."""

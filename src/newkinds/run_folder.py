@@ -9,6 +9,7 @@ holds. Runs of before there were checksums are read without them.
 """
 
 import hashlib
+import json
 import os
 import stat
 from io import BufferedReader

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from newkinds.runtime import listening
+from newkinds.visible import visible
 
 if TYPE_CHECKING:
     from newkinds.selection.n_categories import CategoryCount
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 BAR_WIDTH = 24
 SHOWN_CATEGORIES = 20
 """So many known and so many new categories are listed; the rest is summed up."""
+
+
+class Screen(Console):
+    """Standard output as rich prints on it; that nobody reads any more is for the command line to deal with."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich itself would end the program with exit code 1
 
 
 @contextmanager
@@ -49,7 +57,7 @@ def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
                 for earlier in tasks.values():
                     if progress.tasks[earlier].finished:
                         progress.update(earlier, visible=False)
-                tasks[stage] = progress.add_task(escape(stage), total=total)
+                tasks[stage] = progress.add_task(_shown(stage), total=total)
             progress.update(tasks[stage], completed=done, total=total)
 
         with listening(listen):
@@ -61,20 +69,20 @@ def show_run(console: Console, record: dict[str, Any], *, everything: bool = Fal
     source, chosen, categories = record["source"], record["chosen"], record["categories"]
     new = [category for category in categories if category["kind"] == "new"]
     console.print(
-        f"[bold]{escape(source['name'])}[/bold]: {source['samples']:,} samples, {source['labelled']:,} labelled; "
+        f"[bold]{_shown(source['name'])}[/bold]: {source['samples']:,} samples, {source['labelled']:,} labelled; "
         f"{len(categories) - len(new)} known categories, [yellow]{len(new)} new[/yellow]",
         emoji=False,
     )
     lam = "" if chosen["lam"] is None else f"λ {chosen['lam']:.3g}, "
     console.print(
-        f"{record['method'].upper()}, {lam}temperature {chosen['temperature']:g}, fitted in "
-        f"{record['seconds'].get('fit', 0):.1f} s by newkinds {record['versions']['newkinds']}",
+        f"{_shown(record['method'].upper())}, {lam}temperature {chosen['temperature']:g}, fitted in "
+        f"{record['seconds'].get('fit', 0):.1f} s by newkinds {_shown(record['versions']['newkinds'])}",
         style="dim",
     )
     if record["score"] is not None:
         shares = [record["score"][part] for part in ("all", "old", "new")]
         shown = " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
-        console.print(f"Accuracy All / Old / New ({record['score']['protocol']}): [bold]{shown}[/bold]")
+        console.print(f"Accuracy All / Old / New ({_shown(record['score']['protocol'])}): [bold]{shown}[/bold]")
     curves = record["curves"]
     if curves["lam"]:
         _show_curve(console, "λ", curves["lam"], chosen["lam"])
@@ -87,7 +95,12 @@ def show_run(console: Console, record: dict[str, Any], *, everything: bool = Fal
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
     console.print(_category_table(categories, len(categories) if everything else SHOWN_CATEGORIES))
     for warning in record["warnings"]:
-        console.print(Text.assemble(("Warning:", "yellow"), " ", warning))
+        console.print(Text.assemble(("Warning:", "yellow"), " ", visible(warning)))
+
+
+def _shown(text: object) -> str:
+    """Text from a run folder, without power over the terminal or over rich's markup."""
+    return escape(visible(text))
 
 
 def show_estimate(console: Console, count: "CategoryCount", n_known: int) -> None:
@@ -158,7 +171,7 @@ def _category_table(categories: list[dict[str, Any]], shown: int) -> Table:
             bar = "█" * round(BAR_WIDTH * category["size"] / largest)
             table.add_row(
                 str(category["id"]),
-                Text.assemble(category["name"], (mark, colour)),
+                Text.assemble(visible(category["name"]), (mark, colour)),
                 f"{category['size']:,}",
                 f"{category['labelled']:,}",
                 f"[{colour}]{bar}[/{colour}]",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from newkinds.errors import InputError
+from newkinds.visible import visible
 
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet, RawCollection
@@ -54,4 +55,4 @@ def check_partly_labelled(collection: "FeatureSet | RawCollection") -> None:
 
 def print_notes(notes: Iterable[str]) -> None:
     for note in notes:
-        typer.secho(f"Note: {note}", err=True)
+        typer.echo(f"Note: {visible(note)}", err=True)

@@ -47,7 +47,7 @@ def estimate(
     from rich.console import Console
 
     from newkinds.selection.n_categories import estimate_n_categories
-    from newkinds.terminal import progress_bars, show_estimate
+    from newkinds.terminal import Screen, progress_bars, show_estimate
 
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
@@ -61,4 +61,4 @@ def estimate(
     elif quiet:
         typer.echo(count.n_categories)
     else:
-        show_estimate(Console(), count, collection.n_known)
+        show_estimate(Screen(), count, collection.n_known)

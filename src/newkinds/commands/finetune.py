@@ -1,5 +1,6 @@
 """`newkinds finetune`"""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from newkinds.commands.options import (
 )
 from newkinds.errors import InputError
 from newkinds.names import Classifier
+from newkinds.visible import visible
 
 
 def finetune(
@@ -88,4 +90,22 @@ def finetune(
     with processes(device) as process_device, progress_bars(Console(stderr=True), quiet or rank() > 0):
         losses = train(collection, encoder, out, settings, device=process_device)
     if not quiet and rank() == 0:
-        typer.echo(f"The loss fell from {losses[0]:.3f} to {losses[-1]:.3f}. Use the encoder by --encoder {out}")
+        typer.echo(f"{describe_losses(losses)} Use the encoder by --encoder {visible(out)}")
+
+
+def describe_losses(losses: Sequence[float]) -> str:
+    """How the loss went, from the first epoch to the last, as a sentence.
+
+    Examples
+    --------
+    >>> describe_losses([2.5, 1.75, 1.25]), describe_losses([1.25, 2.5])
+    ('The loss fell from 2.500 to 1.250.', 'The loss rose from 1.250 to 2.500: try a smaller --learning-rate.')
+    """
+    first, last = (f"{loss:.3f}" for loss in (losses[0], losses[-1]))
+    if len(losses) == 1:
+        return f"The loss is {last}."
+    if first == last:
+        return f"The loss stayed at {last}."
+    if losses[-1] < losses[0]:
+        return f"The loss fell from {first} to {last}."
+    return f"The loss rose from {first} to {last}: try a smaller --learning-rate."

@@ -31,7 +31,7 @@ def fit_and_save(
     from newkinds.runs import discover, save_run
     from newkinds.runtime import rank
     from newkinds.staging import discard, staged
-    from newkinds.terminal import progress_bars, show_run
+    from newkinds.terminal import Screen, progress_bars, show_run
 
     states = out.absolute().with_name(f".{out.name}.checkpoint")
     saving = checkpointing(states, checkpoint) if checkpoint > 0 else nullcontext()
@@ -47,5 +47,5 @@ def fit_and_save(
         write_report(folder)
     discard(states)
     if not quiet:
-        show_run(Console(), read_run(out))
+        show_run(Screen(), read_run(out))
         typer.echo(f"\nResults are in {out}; open {out / 'report.html'} to look at them.")

@@ -1,6 +1,5 @@
 """`newkinds predict`"""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +38,9 @@ def predict(
     reject: Annotated[
         float | None, typer.Option(help="Leave samples open that are less sure than this probability.")
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="In CSV, keep texts that a spreadsheet would run as formulas as they are.")
+    ] = False,
     text: TextColumn = None,
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
@@ -55,10 +57,13 @@ def predict(
 
     From standard input, samples are read and answered line by line: {"id": …, "features": […]}, a list, or
     numbers separated by commas.
+
+    In CSV, a text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, so that no
+    spreadsheet runs it as a formula; --raw keeps it as it is.
     """
     from rich.console import Console
 
-    from newkinds.data import read_source, read_stream
+    from newkinds.data import read_source, read_stream, standard_input
     from newkinds.encoders import features_for
     from newkinds.predictions import format_of, predictions_table, table_writer
     from newkinds.run_folder import RUN_FILES
@@ -74,9 +79,9 @@ def predict(
         check_target(out, folder=False, replace=replace)
     model = load(run)
     names = model.category_names_
-    with table_writer(out, form, replace) as write:
+    with table_writer(out, form, replace, raw=raw) as write:
         if source == "-":
-            for ids, features in read_stream(sys.stdin.buffer, model.n_features_in_):
+            for ids, features in read_stream(standard_input(), model.n_features_in_):
                 write(predictions_table(model, names, ids, features, reject=reject))
             return
         with progress_bars(Console(stderr=True), quiet):

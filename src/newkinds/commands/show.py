@@ -12,9 +12,7 @@ def show(
     everything: Annotated[bool, typer.Option("--all", help="List every category.")] = False,
 ) -> None:
     """A summary of a run: categories, sizes, how λ and their number were chosen, warnings."""
-    from rich.console import Console
-
     from newkinds.run_folder import read_run
-    from newkinds.terminal import show_run
+    from newkinds.terminal import Screen, show_run
 
-    show_run(Console(), read_run(run), everything=everything)
+    show_run(Screen(), read_run(run), everything=everything)

@@ -6,7 +6,7 @@ from newkinds.data.files import read_array
 from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_features
 from newkinds.data.sources import read_source
-from newkinds.data.streams import read_stream
+from newkinds.data.streams import read_stream, standard_input
 from newkinds.data.writing import check_features_target, write_features
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "read_features",
     "read_source",
     "read_stream",
+    "standard_input",
     "write_features",
 ]

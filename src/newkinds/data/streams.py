@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -12,6 +13,8 @@ from newkinds.data.tables import repair_surrogates
 from newkinds.errors import InputError
 
 CHUNK = 1 << 20
+LONGEST_LINE = 64 << 20
+"""Bytes: room for a sample of a million features. A stream without line ends must not fill the memory."""
 
 Block = tuple[list[str], npt.NDArray[np.float64]]
 
@@ -29,6 +32,11 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
     n_features : int
         How many numbers a sample must have.
 
+    Raises
+    ------
+    InputError
+        For a line that is none of these, or longer than `LONGEST_LINE`, after the samples before it were given.
+
     Examples
     --------
     >>> import io
@@ -36,14 +44,8 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
     >>> [(ids, features.tolist()) for ids, features in read_stream(lines, 2)]
     [(['a', '1'], [[1.0, 2.0], [3.0, 4.0]])]
     """
-    # A pipe's read1 returns what has arrived instead of waiting for a full buffer: slow streams are served at once.
-    read = getattr(stream, "read1", stream.read)
-    rest, line_number, count = b"", 0, 0
-    while True:
-        chunk = read(CHUNK)
-        *lines, rest = (rest + chunk).split(b"\n")
-        if not chunk and rest:
-            lines, rest = [rest], b""
+    line_number, count = 0, 0
+    for lines in _arriving_lines(stream):
         ids, rows = [], []
         problem: InputError | None = None
         for line in lines:
@@ -62,17 +64,47 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
             yield ids, np.array(rows, dtype=np.float64)
         if problem is not None:
             raise problem
-        if not chunk:
-            return
+
+
+def standard_input() -> BinaryIO:
+    """Standard input as bytes, or an error where it is closed."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; pipe samples into the command, or name a file instead of -")
+    return sys.stdin.buffer
+
+
+def _arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """The lines that each part of a stream has finished; at a line beyond `LONGEST_LINE` reading ends with it."""
+    # A pipe's read1 returns what has arrived instead of waiting for a full buffer: slow streams are served at once.
+    read = getattr(stream, "read1", stream.read)
+    unfinished = bytearray()
+    while chunk := read(CHUNK):
+        first, *others = chunk.split(b"\n")
+        unfinished += first  # appended in place: a long line takes time in proportion to its length
+        if others:
+            *whole, rest = others
+            lines = [bytes(unfinished), *whole]
+            unfinished = bytearray(rest)
+            yield lines
+        if len(unfinished) > LONGEST_LINE:
+            break
+    if unfinished:
+        yield [bytes(unfinished)]
 
 
 def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[float]] | None:
+    if len(line) > LONGEST_LINE:
+        raise InputError(
+            f"line {number} is longer than {LONGEST_LINE >> 20} MiB; put each sample on a line of its own"
+        )
     try:
         text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise InputError(f"line {number} is not UTF-8 text") from error
     if not text:
         return None
+    if "\0" in text:
+        raise InputError(f"line {number} holds a NUL character, so this is not plain text; send it as UTF-8")
     is_json = text[0] in "[{"
     try:
         name, values = _parse_json(text) if is_json else _parse_csv(text, n_features)

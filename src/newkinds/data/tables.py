@@ -1,7 +1,8 @@
 """Tables as spreadsheets and databases write them; `READERS` has one entry for each format.
 
 They are taken as they come (byte-order marks, other encodings, semicolons). What would make a cell silently wrong
-(rows of uneven length, unmatched quotes) is refused with its line.
+(rows of uneven length, unmatched quotes) is refused with its line. In predictions that Newkinds wrote as CSV, the
+apostrophes that keep a spreadsheet from running texts as formulas are taken away again (`newkinds.data.formulas`).
 """
 
 import codecs
@@ -9,6 +10,7 @@ import csv
 import io
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.data.files import load_checked
+from newkinds.data.formulas import NUMBERS, is_defused, restore
 from newkinds.errors import InputError
 from newkinds.names import TABLE_ENDINGS, listed
 
@@ -208,7 +211,8 @@ def _read_delimited(path: Path, usual: str) -> Table:
         raise InputError(f"{path} is empty")
     (_, header), body = records[0], records[1:]
     names = [name.strip() for name in header]
-    if repeated := next((name for name in names if name and names.count(name) > 1), None):
+    occurrences = Counter(names)
+    if repeated := next((name for name in names if name and occurrences[name] > 1), None):
         raise InputError(f"{path}: there are several columns called {repeated!r}; rename all but one")
     for line, fields in body:
         if len(fields) != len(names):
@@ -217,6 +221,8 @@ def _read_delimited(path: Path, usual: str) -> Table:
                 f"{delimiter!r}); put a field that holds the delimiter in quotes"
             )
     columns = {name: [fields[i] for _, fields in body] for i, name in enumerate(names) if name}
+    if is_defused(text, columns):
+        columns = {name: cells if name in NUMBERS else restore(cells) for name, cells in columns.items()}
     return Table(path, columns, [line for line, _ in body])
 
 
