@@ -211,3 +211,11 @@ def saved_model(tmp_path_factory) -> Callable[..., Path]:
         return folder
 
     return save
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch) -> Path:
+    """No test looks into the user's cache, nor into another test's."""
+    place: Path = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("NEWKINDS_CACHE", str(place))
+    return place

@@ -13,11 +13,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 from newkinds.data.raw import RawCollection
-from newkinds.encoders import encode, load_encoder, loading
+from newkinds.encoders import encode, load_encoder
 from newkinds.encoders import finetune as finetuning
 from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
 from newkinds.encoders.finetune import Finetuning, RandomView, _Training, block_names, finetune
 from newkinds.encoders.modules import ModuleEncoder
+from newkinds.encoders.packaged import PACKAGED
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
 from newkinds.methods.heads import cosine_decay
@@ -63,13 +64,7 @@ def small_head(width: int, outputs: int) -> ProjectionHead:
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """`tiny` is the name of an encoder, for training and for loading what was trained; the head is a small one."""
-    real = loading.load_encoder
-
-    def load(name: str | None, *args: Any, **kwargs: Any) -> object:
-        return tiny_encoder() if name == "tiny" else real(name, *args, **kwargs)
-
-    monkeypatch.setattr(loading, "load_encoder", load)
-    monkeypatch.setattr(finetuning, "load_encoder", load)
+    monkeypatch.setitem(PACKAGED["images"], "tiny", lambda *_: tiny_encoder())
     monkeypatch.setattr(finetuning, "ProjectionHead", small_head)
 
 
@@ -106,7 +101,7 @@ def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
 
 
 def load_encoder_from(folder: Path) -> ModuleEncoder:
-    encoder = loading.load_encoder(str(folder), "images", device="cpu")
+    encoder = load_encoder(str(folder), "images", device="cpu")
     assert isinstance(encoder, ModuleEncoder)
     return encoder
 
