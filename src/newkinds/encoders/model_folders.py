@@ -14,6 +14,8 @@ from newkinds.errors import InputError
 
 MODULES_FILE = "modules.json"
 """Where sentence-transformers lists the classes that a model consists of."""
+DEPTHS = ("*.json", "*/*.json", "*/*/*.json")
+"""Where configurations lie: of the model, of its modules, and of the modules of a router."""
 VOCABULARIES = ("tokenizer.json", "vocab.json", "added_tokens.json", "special_tokens_map.json")
 """JSON files that are large and never name code."""
 KNOWN_CLASS = re.compile(r"(sentence_transformers|torch\.nn)(\.[a-z][a-z0-9_]*)*\.[A-Z][A-Za-z0-9]*")
@@ -40,7 +42,7 @@ def check_model_folder(folder: Path) -> None:
 
 
 def _configurations(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.json")):
+    for path in (path for depth in DEPTHS for path in sorted(folder.glob(depth))):
         if path.is_file() and path.name not in VOCABULARIES and not path.name.endswith(".index.json"):
             yield path
 
@@ -54,7 +56,7 @@ def _code_of_modules(content: Any) -> Iterator[str]:
         class_name, path = (module.get(key) if isinstance(module, dict) else None for key in ("type", "path"))
         if not isinstance(class_name, str) or not KNOWN_CLASS.fullmatch(class_name):
             yield f"type {class_name!r}"
-        elif not isinstance(path, str) or PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        elif not isinstance(path, str) or len(PurePosixPath(path).parts) > 1 or path in ("..", "/"):
             yield f"path {path!r}"
         else:
             yield from _named_code(module)
