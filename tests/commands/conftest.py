@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from newkinds.encoders.trust import TRUSTED_FILE
 from tests.commands.command_line import SMALL, succeed, write
 from tests.commands.photos import save_model, save_photo
 
@@ -34,10 +35,21 @@ def run(made, tmp_path):
     return copy
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory):
+    """Where the fixtures that several tests share remember things."""
+    place = tmp_path_factory.mktemp("shared-cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NEWKINDS_CACHE", str(place))
+        yield place
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    """No test looks into the user's cache, nor into another test's."""
+def own_cache(shared_cache, tmp_path_factory, monkeypatch):
+    """No test looks into the user's cache, nor into another test's; the encoders of shared runs are trusted."""
     place = tmp_path_factory.mktemp("cache")
+    if (shared_cache / TRUSTED_FILE).exists():
+        shutil.copy(shared_cache / TRUSTED_FILE, place)
     monkeypatch.setenv("NEWKINDS_CACHE", str(place))
     return place
 

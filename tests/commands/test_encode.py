@@ -79,10 +79,10 @@ def test_a_second_encode_finds_everything_in_the_cache(birds, model, tmp_path, o
 def test_where_the_cache_is(birds, model, tmp_path, own_cache):
     options = ["--encoder", model, "--workers", "0"]
     succeed("encode", birds, "--out", tmp_path / "a.npz", *options, "--no-cache")
-    assert not list(own_cache.iterdir())
+    assert not list(own_cache.rglob("*.records"))
     succeed("encode", birds, "--out", tmp_path / "b.npz", *options, "--cache", tmp_path / "own")
     assert list((tmp_path / "own").rglob("*.records"))
-    assert not list(own_cache.iterdir())
+    assert not list(own_cache.rglob("*.records"))
 
 
 @pytest.mark.parametrize("command", ["encode", "discover"])

@@ -211,3 +211,39 @@ def saved_model(tmp_path_factory) -> Callable[..., Path]:
         return folder
 
     return save
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch) -> Path:
+    """No test looks into the user's cache, nor into another test's."""
+    place: Path = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("NEWKINDS_CACHE", str(place))
+    return place
+
+
+# Fine-tuning
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`tiny` is the name of an encoder, for training and for loading what was trained; the head is a small one."""
+    from newkinds.encoders import finetune as finetuning
+    from newkinds.encoders.packaged import PACKAGED
+    from tests.encoders.tiny_training import small_head, tiny_encoder
+
+    monkeypatch.setitem(PACKAGED["images"], "tiny", lambda *_: tiny_encoder())
+    monkeypatch.setattr(finetuning, "ProjectionHead", small_head)
+
+
+@pytest.fixture
+def tiny_collection() -> Any:
+    """Three colours with noise, 8 of each; of two, half are labelled."""
+    from newkinds.data.raw import RawCollection
+
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(3), 8)
+    colours = np.array([[200, 40, 40], [40, 200, 40], [40, 40, 200]])[truth]
+    noise = rng.normal(0, 40, (24, 24, 28, 3))
+    items = list(np.clip(colours[:, None, None] + noise, 0, 255).astype(np.uint8))
+    labels = np.where((truth < 2) & (np.arange(24) % 2 == 0), truth, -1)
+    return RawCollection("images", items, tuple(map(str, range(24))), labels, truth)

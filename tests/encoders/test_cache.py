@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from newkinds import InputError
 from newkinds.encoders import default_cache
-from newkinds.encoders.cache import KEY_BYTES, FeatureCache, content_key, content_keys
+from newkinds.encoders.cache import CHECKSUM_BYTES, KEY_BYTES, FeatureCache, content_key, content_keys
 from newkinds.runtime import listening
 
 WIDTH = 3
+RECORD_BYTES = 2 * KEY_BYTES + CHECKSUM_BYTES + 4 * WIDTH
 
 
 def keys_of(*numbers: int) -> list[bytes]:
@@ -120,7 +121,7 @@ def test_an_empty_batch_makes_no_file(tmp_path):
 # Damage
 
 
-@pytest.mark.parametrize("cut", [1, 4, 4 * WIDTH, 4 * WIDTH + KEY_BYTES - 1, 4 * WIDTH + KEY_BYTES])
+@pytest.mark.parametrize("cut", [1, 4, 4 * WIDTH, RECORD_BYTES - 1, RECORD_BYTES])
 def test_a_torn_last_record_is_passed_over_and_added_again(tmp_path, cut):
     remember(tmp_path, 1, 2, 3)
     (path,) = files(tmp_path)
@@ -152,26 +153,90 @@ def test_a_cache_that_cannot_be_written_is_an_input_error_that_names_it(tmp_path
         pytest.raises(InputError, match=r"cannot write to the cache .*file"),
         FeatureCache(tmp_path / "file", "tiny") as cache,
     ):
-        cache.add(keys_of(1), features_of(1))
+        cache.prepare()
 
 
 def test_a_cache_whose_name_cannot_be_is_an_input_error():
     with pytest.raises(InputError, match="cannot write to the cache"):
-        remember(Path("a\0b"), 1)
+        FeatureCache(Path("a\0b"), "tiny").prepare()
 
 
-def test_a_full_disk_is_an_input_error_and_what_was_whole_before_stays(tmp_path):
+def test_a_cache_that_nobody_asked_for_and_that_cannot_be_written_is_a_note(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with FeatureCache(tmp_path / "file", "tiny") as cache:
+        cache.prepare(required=False)
+        cache.add(keys_of(1), features_of(1))
+    (note,) = cache.notes
+    assert f"cannot write to the cache {tmp_path / 'file'}" in note
+
+
+def test_on_a_full_disk_the_work_goes_on_and_what_was_whole_before_stays(tmp_path):
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    cache = FeatureCache(tmp_path, "tiny")
     try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (40, before[1]))
-        with pytest.raises(InputError, match="cannot write to the cache"):
-            remember_one_by_one(tmp_path, 1, 2)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (80, before[1]))  # a record and a half
+        with cache:
+            for number in (1, 2, 3):
+                cache.add(keys_of(number), features_of(number))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert found_in(tmp_path, 1, 2) == [1]
+    (note,) = cache.notes
+    assert str(tmp_path) in note
+    assert "nothing is remembered: File too large" in note
+    assert found_in(tmp_path, 1, 2, 3) == [1]
+
+
+@pytest.mark.parametrize("byte", range(RECORD_BYTES))
+def test_a_record_with_a_flipped_byte_is_ignored_and_counted(tmp_path, byte):
+    remember(tmp_path, 1, 2, 3)
+    (path,) = files(tmp_path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3 + byte] ^= 0x10
+    path.write_bytes(content)
+    cache = FeatureCache(tmp_path, "tiny")
+    is_known, features = cache.find(keys_of(1, 2, 3))
+    assert is_known.tolist() == [True, False, True]
+    assert features is not None
+    assert np.array_equal(features, features_of(1, 3))
+    assert cache.notes == ["remembered samples that were damaged and computed again: 1"]
+    remember(tmp_path, 2)
+    again = FeatureCache(tmp_path, "tiny")
+    assert again.find(keys_of(1, 2, 3))[0].all()
+    assert again.notes == []  # a whole record of it is there as well
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=40))
+def test_no_edit_of_the_records_gives_other_features(tmp_path_factory, edits):
+    folder = tmp_path_factory.mktemp("cache")
+    remember(folder, *range(8))
+    (path,) = files(folder)
+    content = bytearray(path.read_bytes())
+    for at, change in edits:
+        content[at % len(content)] ^= change
+    path.write_bytes(content)
+    found_in(folder, *range(8))  # which are there, with the right features
+
+
+def test_records_of_an_earlier_version_are_read_and_said_to_have_no_checksums(tmp_path, caplog):
+    """A key of 16 bytes, then the features as float32."""
+    (tmp_path / "features" / "tiny").mkdir(parents=True)
+    records = b"".join(key + row.tobytes() for key, row in zip(keys_of(4, 5), features_of(4, 5), strict=True))
+    (tmp_path / "features" / "tiny" / "3-0123.records").write_bytes(records)
+    remember(tmp_path, 6)
+    with caplog.at_level("INFO"):
+        assert found_in(tmp_path, 6, 4, 5) == [6, 4, 5]
+    assert "3-0123.records was written by an earlier version: it has no checksums" in caplog.text
+
+
+def test_files_of_another_width_or_of_no_possible_width_do_not_matter(tmp_path):
+    remember(tmp_path, 1)
+    (path,) = files(tmp_path)
+    for name in ("2-0.records", "checked-2-0.records", f"{10**30}-0.records", f"checked-{10**30}-0.records"):
+        (path.parent / name).write_bytes(path.read_bytes() * 3)
+    assert found_in(tmp_path, 1) == [1]
 
 
 # Several at once

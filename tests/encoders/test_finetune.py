@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from newkinds.data.raw import RawCollection
-from newkinds.encoders import encode, load_encoder, loading
+from newkinds.encoders import encode, load_encoder
 from newkinds.encoders import finetune as finetuning
-from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
+from newkinds.encoders.contrastive import info_nce, supervised_contrastive
 from newkinds.encoders.finetune import Finetuning, RandomView, _Training, block_names, finetune
 from newkinds.encoders.modules import ModuleEncoder
 from newkinds.encoders.preparation import ImagePreparation
@@ -23,72 +23,13 @@ from newkinds.errors import InputError
 from newkinds.methods.heads import cosine_decay
 from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.names import Classifier
-
-SMALL = Finetuning(epochs=3, batch_size=8, outputs=64, learning_rate=0.05, workers=0)
-PREPARATION = ImagePreparation(size=(16, 16), resize=20)
-
-
-class Net(nn.Module):
-    """A stem, three blocks and a norm, without any dropout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 8, 4, stride=4)
-        self.blocks = nn.ModuleList([nn.Conv2d(8, 8, 1) for _ in range(3)])
-        self.norm = nn.BatchNorm2d(8)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        maps = self.stem(images)
-        for block in self.blocks:
-            maps = maps + torch.relu(block(maps))
-        return self.norm(maps).mean(dim=(2, 3))
-
-
-def tiny_encoder(seed: int = 0) -> ModuleEncoder:
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return ModuleEncoder(Net(), PREPARATION, "tiny")
-
-
-def small_head(width: int, outputs: int) -> ProjectionHead:
-    """Narrow, and so fast; its weights are larger, as it has fewer that are added up."""
-    head = ProjectionHead(width, hidden=64, bottleneck=32, outputs=outputs)
-    with torch.no_grad():
-        for layer in head.layers:
-            for weights in layer.parameters():
-                weights.mul_(5)
-    return head
-
-
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tiny` is the name of an encoder, for training and for loading what was trained; the head is a small one."""
-    real = loading.load_encoder
-
-    def load(name: str | None, *args: Any, **kwargs: Any) -> object:
-        return tiny_encoder() if name == "tiny" else real(name, *args, **kwargs)
-
-    monkeypatch.setattr(loading, "load_encoder", load)
-    monkeypatch.setattr(finetuning, "load_encoder", load)
-    monkeypatch.setattr(finetuning, "ProjectionHead", small_head)
-
-
-@pytest.fixture
-def photos() -> RawCollection:
-    """Three colours with noise, 8 of each; of two, half are labelled."""
-    rng = np.random.default_rng(0)
-    truth = np.repeat(np.arange(3), 8)
-    colours = np.array([[200, 40, 40], [40, 200, 40], [40, 40, 200]])[truth]
-    noise = rng.normal(0, 40, (24, 24, 28, 3))
-    items = list(np.clip(colours[:, None, None] + noise, 0, 255).astype(np.uint8))
-    labels = np.where((truth < 2) & (np.arange(24) % 2 == 0), truth, -1)
-    return RawCollection("images", items, tuple(map(str, range(24))), labels, truth)
+from tests.encoders.tiny_training import PREPARATION, SMALL, Net, load_encoder_from, tiny_encoder
 
 
 def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
-    tiny: None, photos: RawCollection, tmp_path: Path
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
 ) -> None:
-    losses = finetune(photos, "tiny", tmp_path / "own", SMALL, device="cpu")
+    losses = finetune(tiny_collection, "tiny", tmp_path / "own", SMALL, device="cpu")
     assert len(losses) == 3
     assert np.isfinite(losses).all()
     trained = load_encoder_from(tmp_path / "own")
@@ -97,7 +38,7 @@ def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
     assert changed == {"blocks.2.weight", "blocks.2.bias"}
     assert trained.fingerprint != tiny_encoder().fingerprint
     assert trained.name == str((tmp_path / "own").resolve())
-    assert encode(photos, trained).features.shape == (24, 8)
+    assert encode(tiny_collection, trained).features.shape == (24, 8)
     assert not list(tmp_path.glob(".own*"))  # no state is left
     record = json.loads((tmp_path / "own" / "encoder.json").read_text())
     assert record["base"] == "tiny"
@@ -105,34 +46,31 @@ def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
     assert record["settings"]["epochs"] == 3
 
 
-def load_encoder_from(folder: Path) -> ModuleEncoder:
-    encoder = loading.load_encoder(str(folder), "images", device="cpu")
-    assert isinstance(encoder, ModuleEncoder)
-    return encoder
-
-
-def test_samples_of_a_category_come_closer(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+def test_samples_of_a_category_come_closer(tiny: None, tiny_collection: RawCollection, tmp_path: Path) -> None:
     settings = Finetuning(epochs=60, batch_size=24, outputs=64, blocks=3, workers=0)
-    losses = finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    losses = finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
     assert np.mean(losses[-10:]) < np.mean(losses[:10])
 
     def within_less_between(encoder: ModuleEncoder) -> float:
-        features = encode(photos, encoder).features
+        features = encode(tiny_collection, encoder).features
         unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-        assert photos.truth is not None
-        cosines, same = unit @ unit.T, photos.truth[:, None] == photos.truth
+        assert tiny_collection.truth is not None
+        cosines, same = unit @ unit.T, tiny_collection.truth[:, None] == tiny_collection.truth
         return float(cosines[same].mean() - cosines[~same].mean())
 
     assert within_less_between(load_encoder_from(tmp_path / "own")) > within_less_between(tiny_encoder())
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_others(
-    tiny: None, photos: RawCollection, tmp_path: Path
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
 ) -> None:
     state = torch.random.get_rng_state()
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
         finetune(
-            photos, "tiny", tmp_path / name, Finetuning(epochs=2, batch_size=8, outputs=32, workers=0, seed=seed)
+            tiny_collection,
+            "tiny",
+            tmp_path / name,
+            Finetuning(epochs=2, batch_size=8, outputs=32, workers=0, seed=seed),
         )
     assert torch.equal(torch.random.get_rng_state(), state)  # the global generator is left alone
     one, two, three = (
@@ -144,9 +82,9 @@ def test_the_same_seed_gives_the_same_weights_and_another_others(
 
 
 def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(
-    tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = finetune(photos, "tiny", tmp_path / "whole", SMALL, device="cpu")
+    whole = finetune(tiny_collection, "tiny", tmp_path / "whole", SMALL, device="cpu")
     real, epochs = _Training.run_epoch, list[int]()
 
     def run_epoch(self: _Training, views: Iterator[Any]) -> None:
@@ -157,86 +95,20 @@ def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(
 
     monkeypatch.setattr(_Training, "run_epoch", run_epoch)
     with pytest.raises(KeyboardInterrupt):
-        finetune(photos, "tiny", tmp_path / "part", SMALL, device="cpu")
+        finetune(tiny_collection, "tiny", tmp_path / "part", SMALL, device="cpu")
     assert not (tmp_path / "part").exists()
     epochs.clear()
-    assert finetune(photos, "tiny", tmp_path / "part", SMALL, device="cpu") == whole
+    assert finetune(tiny_collection, "tiny", tmp_path / "part", SMALL, device="cpu") == whole
     assert epochs == [2]  # the first two were not repeated
     one, other = (load_encoder_from(tmp_path / name).module.state_dict() for name in ("whole", "part"))
     assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-@pytest.fixture
-def interrupted(tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder with the state of a training to `own` that was interrupted after its first epoch."""
-    real = _Training.save
-
-    def save_and_stop(self: _Training, folder: Path) -> None:
-        real(self, folder)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(_Training, "save", save_and_stop)
-        with pytest.raises(KeyboardInterrupt):
-            finetune(photos, "tiny", tmp_path / "own", SMALL, device="cpu")
-    return tmp_path / ".own.state"
-
-
-def test_a_state_of_another_training_is_not_taken_up(
-    interrupted: Path, photos: RawCollection, tmp_path: Path
-) -> None:
-    assert (interrupted / "state.json").is_file()
-    other = replace(SMALL, epochs=2)
-    expected = finetune(photos, "tiny", tmp_path / "fresh", other, device="cpu")
-    assert finetune(photos, "tiny", tmp_path / "own", other, device="cpu") == expected
-
-
-def test_what_decides_a_training_tells_its_states_apart(tiny: None, photos: RawCollection) -> None:
-    def description(collection: RawCollection = photos, seed: int = 0, settings: Finetuning = SMALL) -> str:
-        return json.dumps(_Training(collection, tiny_encoder(seed), settings).description())
-
-    one_label_less = replace(photos, labels=np.where(np.arange(24) == 0, -1, photos.labels))
-    others = [
-        description(one_label_less),
-        description(replace(photos, ids=(*photos.ids[:-1], "another"))),
-        description(seed=1),
-        *(
-            description(settings=replace(SMALL, **change))
-            for change in ({"seed": 1}, {"supervised": 0.5}, {"momentum": 0.5}, {"blocks": 2}, {"accumulate": 2})
-        ),
-    ]
-    assert description() == description()
-    assert len({description(), *others}) == 1 + len(others)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("state.json", b""),
-        ("state.json", b"[" * 100_000),
-        ("state.json", b"[1, 2]"),
-        ("state.json", b"{}"),
-        ("trained.safetensors", b"nothing"),
-        ("trained.safetensors", None),
-    ],
-)
-def test_a_damaged_state_is_not_taken_up(
-    name: str, content: bytes | None, interrupted: Path, photos: RawCollection, tmp_path: Path
-) -> None:
-    """Of a machine that lost power: the training begins again."""
-    if content is None:
-        (interrupted / name).unlink()
-    else:
-        (interrupted / name).write_bytes(content)
-    losses = finetune(photos, "tiny", tmp_path / "own", SMALL, device="cpu")
-    assert losses == finetune(photos, "tiny", tmp_path / "fresh", SMALL, device="cpu")
 
 
 # What is minimised
 
 
 def test_the_teacher_of_simgcd_warms_up_over_the_epochs(
-    tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its temperature falls from that of the first epoch to the last one's, as in a training of a head alone."""
     temperatures: list[float] = []
@@ -247,13 +119,13 @@ def test_the_teacher_of_simgcd_warms_up_over_the_epochs(
 
     monkeypatch.setattr(finetuning, "simgcd_loss", loss)
     settings = replace(SMALL, epochs=16, batch_size=24, classifier="simgcd", n_categories=3)
-    finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
     assert temperatures == [teacher_temperature(epoch / 16) for epoch in range(16)]
     assert temperatures[0] > temperatures[1] > temperatures[2] > temperatures[3] == temperatures[-1]
 
 
 def test_the_learning_rates_fall_along_a_cosine(
-    tiny: None, photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, rates = torch.optim.SGD.step, list[list[float]]()
 
@@ -263,7 +135,7 @@ def test_the_learning_rates_fall_along_a_cosine(
 
     monkeypatch.setattr(torch.optim.SGD, "step", step)
     settings = replace(SMALL, epochs=4, batch_size=24, learning_rate=0.05, head_learning_rate=0.2)
-    finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
     expected = [[cosine_decay(first, 1e-4, epoch / 4) for first in (0.05, 0.2)] for epoch in range(4)]
     np.testing.assert_allclose(rates, expected)
     assert rates[0] == [0.05, 0.2]
@@ -271,8 +143,8 @@ def test_the_learning_rates_fall_along_a_cosine(
 
 
 @pytest.mark.parametrize("share", [0.0, 0.35, 1.0])
-def test_the_loss_weighs_the_supervised_part_by_its_share(share: float, photos: RawCollection) -> None:
-    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8, supervised=share))
+def test_the_loss_weighs_the_supervised_part_by_its_share(share: float, tiny_collection: RawCollection) -> None:
+    training = _Training(tiny_collection, tiny_encoder(), replace(SMALL, outputs=8, supervised=share))
     views = nn.functional.normalize(torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0)), dim=-1)
     labels = torch.tensor([0, 0, 1, 1, -1, -1])
     expected = (1 - share) * info_nce(views, 1.0) + share * supervised_contrastive(views, labels, 0.07)
@@ -281,15 +153,15 @@ def test_the_loss_weighs_the_supervised_part_by_its_share(share: float, photos: 
 
 @pytest.mark.parametrize("classifier", ["simgcd", "uno"])
 def test_a_classifier_learns_along_and_is_thrown_away(
-    classifier: Classifier, tiny: None, photos: RawCollection, tmp_path: Path
+    classifier: Classifier, tiny: None, tiny_collection: RawCollection, tmp_path: Path
 ) -> None:
     settings = replace(SMALL, classifier=classifier, n_categories=3)
-    training = _Training(photos, tiny_encoder(), settings)
-    views = [[training.view((item, seed)) for item in photos.items] for seed in (0, 1)]
+    training = _Training(tiny_collection, tiny_encoder(), settings)
+    views = [[training.view((item, seed)) for item in tiny_collection.items] for seed in (0, 1)]
     losses = [training._step(np.arange(24), views) for _ in range(15)]
     assert losses[-1] < losses[0]
-    finetune(photos, "tiny", tmp_path / "plain", SMALL, device="cpu")
-    finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    finetune(tiny_collection, "tiny", tmp_path / "plain", SMALL, device="cpu")
+    finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
     plain, own = (load_file(tmp_path / name / "trained.safetensors") for name in ("plain", "own"))
     assert own.keys() == plain.keys()
     assert any(not torch.equal(own[name], plain[name]) for name in plain)
@@ -299,31 +171,33 @@ def test_a_classifier_learns_along_and_is_thrown_away(
 
 @pytest.mark.parametrize("n_categories", [None, 1])
 def test_a_classifier_needs_enough_categories(
-    n_categories: int | None, tiny: None, photos: RawCollection, tmp_path: Path
+    n_categories: int | None, tiny: None, tiny_collection: RawCollection, tmp_path: Path
 ) -> None:
     settings = replace(SMALL, classifier="simgcd", n_categories=n_categories)
     with pytest.raises(InputError, match=f"at least the 2 known ones; got {n_categories}"):
-        finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+        finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
 
 
 def test_a_number_of_categories_without_a_classifier_is_refused(
-    tiny: None, photos: RawCollection, tmp_path: Path
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError, match="say which, simgcd or uno"):
-        finetune(photos, "tiny", tmp_path / "own", replace(SMALL, n_categories=3), device="cpu")
+        finetune(tiny_collection, "tiny", tmp_path / "own", replace(SMALL, n_categories=3), device="cpu")
 
 
-def test_accumulating_averages_over_the_parts(photos: RawCollection, monkeypatch: pytest.MonkeyPatch) -> None:
-    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8, accumulate=3))
+def test_accumulating_averages_over_the_parts(
+    tiny_collection: RawCollection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = _Training(tiny_collection, tiny_encoder(), replace(SMALL, outputs=8, accumulate=3))
     monkeypatch.setattr(training, "_loss", lambda views, labels: views.sum() * 0 + 6.0 + labels.float().mean() * 0)
-    views = [[training.view((item, seed)) for item in photos.items] for seed in (0, 1)]
+    views = [[training.view((item, seed)) for item in tiny_collection.items] for seed in (0, 1)]
     assert training._step(np.arange(24), views) == pytest.approx(6.0)
 
 
 def test_every_epoch_has_its_own_views_and_its_own_randomness(
-    photos: RawCollection, monkeypatch: pytest.MonkeyPatch
+    tiny_collection: RawCollection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    training = _Training(photos, tiny_encoder(), replace(SMALL, outputs=8))
+    training = _Training(tiny_collection, tiny_encoder(), replace(SMALL, outputs=8))
     seeds = [seed for _, seed in training._samples()]
     assert len(seeds) == len(set(seeds)) == 2 * 24 * 3
     drawn: list[float] = []
@@ -339,37 +213,39 @@ def test_every_epoch_has_its_own_views_and_its_own_randomness(
 
 
 def test_accumulating_compares_within_parts_and_still_learns(
-    tiny: None, photos: RawCollection, tmp_path: Path
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
 ) -> None:
     settings = Finetuning(epochs=2, batch_size=12, accumulate=3, outputs=32, workers=0)
-    assert np.isfinite(finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")).all()
+    assert np.isfinite(finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")).all()
 
 
-def test_labelled_and_unlabelled_samples_are_drawn_equally_often(photos: RawCollection) -> None:
-    training = _Training(photos, tiny_encoder(), Finetuning(epochs=1, batch_size=8, outputs=8))
+def test_labelled_and_unlabelled_samples_are_drawn_equally_often(tiny_collection: RawCollection) -> None:
+    training = _Training(tiny_collection, tiny_encoder(), Finetuning(epochs=1, batch_size=8, outputs=8))
     drawn = np.concatenate([rows for epoch in range(200) for rows in training._batches(epoch)])
-    assert (photos.labels[drawn] >= 0).mean() == pytest.approx(0.5, abs=0.03)
+    assert (tiny_collection.labels[drawn] >= 0).mean() == pytest.approx(0.5, abs=0.03)
     counts = np.bincount(drawn, minlength=24)
-    assert counts[photos.labels < 0].min() > 0.7 * counts[photos.labels < 0].mean()
+    assert counts[tiny_collection.labels < 0].min() > 0.7 * counts[tiny_collection.labels < 0].mean()
 
 
-def test_the_heads_have_a_learning_rate_of_their_own(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+def test_the_heads_have_a_learning_rate_of_their_own(
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
+) -> None:
     still = replace(SMALL, learning_rate=1e-9, final_learning_rate=1e-9, head_learning_rate=0.1, epochs=8)
-    losses = finetune(photos, "tiny", tmp_path / "own", still, device="cpu")
+    losses = finetune(tiny_collection, "tiny", tmp_path / "own", still, device="cpu")
     assert losses[-1] < losses[0] - 0.01
     before, after = tiny_encoder().module.state_dict(), load_file(tmp_path / "own" / "trained.safetensors")
     for name, value in after.items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=1e-6)
 
 
-def test_unreadable_images_are_left_out(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+def test_unreadable_images_are_left_out(tiny: None, tiny_collection: RawCollection, tmp_path: Path) -> None:
     broken = tmp_path / "broken.jpg"
     broken.write_bytes(b"no image")
-    items = [broken, *photos.items]
-    labels = np.concatenate([[-1], photos.labels])
-    collection = RawCollection("images", items, ("broken", *photos.ids), labels)
+    items = [broken, *tiny_collection.items]
+    labels = np.concatenate([[-1], tiny_collection.labels])
+    collection = RawCollection("images", items, ("broken", *tiny_collection.ids), labels)
     readable = finetuning._readable(collection, tiny_encoder(), 0)
-    assert readable.ids == photos.ids
+    assert readable.ids == tiny_collection.ids
     assert [name for name, _ in readable.skipped] == ["broken"]
     assert isinstance(finetune(collection, "tiny", tmp_path / "own", SMALL, device="cpu"), list)
     only = collection.only(np.arange(25) == 0)
@@ -377,19 +253,21 @@ def test_unreadable_images_are_left_out(tiny: None, photos: RawCollection, tmp_p
         finetune(only, "tiny", tmp_path / "other", SMALL, device="cpu")
 
 
-def test_too_few_samples_are_refused(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+def test_too_few_samples_are_refused(tiny: None, tiny_collection: RawCollection, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="1 samples are too few"):
-        finetune(photos.only(np.arange(24) == 0), "tiny", tmp_path / "own", SMALL, device="cpu")
+        finetune(tiny_collection.only(np.arange(24) == 0), "tiny", tmp_path / "own", SMALL, device="cpu")
 
 
-def test_blocks_by_name_and_names_that_are_not_there(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+def test_blocks_by_name_and_names_that_are_not_there(
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
+) -> None:
     settings = Finetuning(epochs=1, batch_size=8, outputs=16, blocks=("stem", "blocks.1"), workers=0)
-    finetune(photos, "tiny", tmp_path / "own", settings, device="cpu")
+    finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
     after, before = load_encoder_from(tmp_path / "own").module.state_dict(), tiny_encoder().module.state_dict()
     changed = {name.rpartition(".")[0] for name in before if not torch.equal(before[name], after[name])}
     assert changed == {"stem", "blocks.1"}
     with pytest.raises(InputError, match=r"no block of the encoder is called head.*stem, blocks, norm"):
-        finetune(photos, "tiny", tmp_path / "other", Finetuning(blocks=("head",), workers=0), device="cpu")
+        finetune(tiny_collection, "tiny", tmp_path / "other", Finetuning(blocks=("head",), workers=0), device="cpu")
 
 
 def test_blocks_of_common_networks_are_found() -> None:
@@ -423,7 +301,7 @@ def test_a_view_is_a_crop_of_the_resized_image_mirrored_or_not() -> None:
 
 
 def test_an_onnx_file_cannot_be_trained(
-    photos: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_collection: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Frozen:
         name, kind, fingerprint, precision, batch_size = "some.onnx", "images", "x", "float32", 4
@@ -433,12 +311,14 @@ def test_an_onnx_file_cannot_be_trained(
 
     monkeypatch.setattr(finetuning, "load_encoder", lambda *_, **__: Frozen())
     with pytest.raises(InputError, match=r"some\.onnx cannot be trained"):
-        finetune(photos, "some.onnx", tmp_path / "own", SMALL)
+        finetune(tiny_collection, "some.onnx", tmp_path / "own", SMALL)
 
 
-def test_a_trained_encoder_knows_its_base_again(tiny: None, photos: RawCollection, tmp_path: Path) -> None:
+def test_a_trained_encoder_knows_its_base_again(tiny: None, tiny_collection: RawCollection, tmp_path: Path) -> None:
     folder = tmp_path / "own"
-    finetune(photos, "tiny", folder, Finetuning(epochs=1, batch_size=8, outputs=16, workers=0), device="cpu")
+    finetune(
+        tiny_collection, "tiny", folder, Finetuning(epochs=1, batch_size=8, outputs=16, workers=0), device="cpu"
+    )
     record = json.loads((folder / "encoder.json").read_text())
     (folder / "encoder.json").write_text(json.dumps({**record, "base_fingerprint": "0" * 32}))
     with pytest.raises(InputError, match="trained from another 'tiny'"):
@@ -469,9 +349,11 @@ def test_senseless_settings_are_refused(settings: dict[str, Any], says: str) -> 
 
 
 @pytest.mark.parametrize("out", ["/", "a\0b"])
-def test_a_place_that_cannot_be_is_refused_before_anything_is_done(out: str, photos: RawCollection) -> None:
+def test_a_place_that_cannot_be_is_refused_before_anything_is_done(
+    out: str, tiny_collection: RawCollection
+) -> None:
     with pytest.raises(InputError, match="cannot be the name of a folder to make"):
-        finetune(photos, "no/such-encoder", Path(out), SMALL)
+        finetune(tiny_collection, "no/such-encoder", Path(out), SMALL)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -82,14 +82,15 @@ def test_an_encoder_in_the_table_is_found_by_its_name_and_can_be_the_default(
 
     def load(name: str, device: str, half: bool | None) -> Any:
         made.append((name, device, half))
-        return "the encoder"
+        return encoder
 
+    encoder = SimpleNamespace(name="own", fingerprint="1234")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(PACKAGED["images"], "own", load)
     monkeypatch.setitem(DEFAULTS, "images", "own")
     by_name: Any = load_encoder("own", "images", device="cpu", half=True)
     by_default: Any = load_encoder(None, "images", device="cpu")
-    assert by_name == by_default == "the encoder"
+    assert by_name == by_default == encoder
     assert made == [("own", "cpu", True), ("own", "cpu", None)]
     (tmp_path / "own").mkdir()
     with pytest.raises(InputError, match=re.escape(f"{str(tmp_path / 'own')!r} cannot be loaded")):

