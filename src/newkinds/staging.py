@@ -23,6 +23,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from newkinds.errors import InputError
+from newkinds.runtime import n_started
 
 try:
     import fcntl
@@ -42,6 +43,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 """What a disk answers that takes no more; such an error does not name the file."""
 FREE_NAMES = 1000
 
+_workshops: set[Path] = set()
+"""Where this process is at work."""
 _claims: ContextVar[frozenset[Path]] = ContextVar("newkinds_claims", default=frozenset())
 
 
@@ -135,7 +138,7 @@ def staged(
     target = target.absolute()
     is_own = replace is accept_existing  # then whoever comes last may win
     with contextlib.nullcontext() if is_own else claimed(target):
-        check_target(target, folder=folder, replace=replace)
+        _check(target, folder, replace)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(target, is_claimed=not is_own)
@@ -143,6 +146,7 @@ def staged(
         except OSError as error:
             raise InputError(f"cannot write to {target.parent}: {error.strerror or error}") from error
         stage = workshop / target.name
+        _workshops.add(workshop)
         try:
             if folder:
                 stage.mkdir()
@@ -155,6 +159,7 @@ def staged(
             raise InputError(f"cannot write {target}: {error.strerror}; nothing was changed there") from error
         finally:
             shutil.rmtree(workshop, ignore_errors=True)
+            _workshops.discard(workshop)
 
 
 def discard(target: Path) -> None:
@@ -166,7 +171,14 @@ def discard(target: Path) -> None:
 
 def check_target(target: Path, *, folder: bool, replace: Check = refuse_existing) -> None:
     """Refuse a place that `staged` would refuse: to be asked before long work."""
-    check_place(target.absolute())
+    target = target.absolute()
+    check_place(target)
+    _tidy(target)
+    _check(target, folder, replace)
+
+
+def _check(target: Path, folder: bool, replace: Check) -> None:
+    check_place(target)
     if not os.path.lexists(target):
         return
     if target.is_dir() != folder:
@@ -180,7 +192,7 @@ def check_target(target: Path, *, folder: bool, replace: Check = refuse_existing
 def _put(stage: Path, target: Path, folder: bool, replace: Check, ours: Collection[str]) -> None:
     """Move what is finished into its place, in one step where the system can."""
     try:
-        check_target(target, folder=folder, replace=replace)
+        _check(target, folder, replace)
         if not os.path.lexists(target):
             _rename_to_free(stage, target)
         elif folder:
@@ -240,6 +252,8 @@ def _remove_leftovers(target: Path, is_claimed: bool) -> None:
     """
     beginning = f".{target.name}{PARTIAL}{_host()}-"
     for workshop in [path for path in _entries(target.parent) if path.name.startswith(beginning)]:
+        if workshop in _workshops:
+            continue
         process = workshop.name.removeprefix(beginning).partition("-")[0]
         if not (is_claimed and fcntl) and process.isdigit() and _is_alive(int(process)):
             continue
@@ -247,6 +261,17 @@ def _remove_leftovers(target: Path, is_claimed: bool) -> None:
         if os.path.lexists(old) and not os.path.lexists(target):
             os.rename(old, target)
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _tidy(target: Path) -> None:
+    """Remove what a killed command for this place left, unless another is at work there."""
+    beginning = f".{target.name}"
+    left = [
+        path for path in _entries(target.parent) if path.name.startswith((beginning + PARTIAL, beginning + CLAIM))
+    ]
+    if left and target not in _claims.get() and n_started() == 1:
+        with contextlib.suppress(InputError), claimed(target):
+            _remove_leftovers(target, is_claimed=True)
 
 
 def _entries(folder: Path) -> list[Path]:

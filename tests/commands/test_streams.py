@@ -14,7 +14,18 @@ from newkinds import InputError
 from newkinds.commands.collecting import print_notes
 from newkinds.data import standard_input
 from newkinds.predictions import table_writer
-from tests.commands.command_line import PATIENCE, X, command, fail, invoke, printed, record_of, rows_of, write
+from tests.commands.command_line import (
+    PATIENCE,
+    X,
+    command,
+    fail,
+    invoke,
+    printed,
+    record_of,
+    rows_of,
+    write,
+    write_record,
+)
 
 HOSTILE = "\x1b[2Jowl\r\n\x9b31m\u202egpj.exe\u2028ant"
 """A name that clears the screen, begins lines of its own and turns the direction of writing."""
@@ -38,7 +49,7 @@ def rename_category(run: Path, name: str) -> None:
     record = record_of(run)
     record["categories"][0]["name"] = record["source"]["name"] = name
     record["warnings"] = [f"{name} is empty"]
-    (run / "run.json").write_text(json.dumps(record), "utf-8")
+    write_record(run, record)
 
 
 # Closed streams

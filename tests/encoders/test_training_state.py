@@ -147,7 +147,7 @@ def test_a_result_that_cannot_be_written_is_an_error_and_the_state_stays(
 
     with monkeypatch.context() as patch:
         patch.setattr(finetuning, "save_file", full)
-        with pytest.raises(InputError, match=rf"cannot write to {re.escape(str(tmp_path / 'own'))}: .*No space"):
+        with pytest.raises(InputError, match=rf"cannot write {re.escape(str(tmp_path / 'own'))}: .*No space"):
             finetune(tiny_collection, "tiny", tmp_path / "own", SMALL, device="cpu")
     assert [path.name for path in tmp_path.iterdir()] == [".own.state"]
     seen: list[int] = []

@@ -25,7 +25,7 @@ from newkinds.encoders.finetune import finetune
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED, is_own
 from newkinds.encoders.trust import TRUSTED_FILE, remember_encoder, trusted_encoders
 from tests.commands.command_line import SMALL as COMMAND_SMALL
-from tests.commands.command_line import fail, succeed
+from tests.commands.command_line import fail, record_of, succeed, write_record
 from tests.encoders.tiny_training import SMALL, load_encoder_from, tiny_encoder
 
 PLAIN = Encoding(device="cpu", workers=0)
@@ -214,9 +214,9 @@ def test_predict_with_the_run_of_somebody_else(
     ask = ["predict", run, photos[0].parent, *few]
     answers = succeed(*ask).stdout
     (own_cache / TRUSTED_FILE).unlink()
-    record = json.loads((run / "run.json").read_text())
+    record = record_of(run)
     record["encoder"]["name"] = "tiny.onnx"
-    (run / "run.json").write_text(json.dumps(record))
+    write_record(run, record)
     fail(*ask, says="'tiny.onnx', which was never used on this machine; if you trust it", stdin=b"y\n" * 5)
     assert succeed(*ask, "--encoder", "tiny.onnx").stdout == answers
     assert succeed(*ask).stdout == answers

@@ -63,13 +63,12 @@ def finetune(
     from rich.console import Console
 
     from newkinds.data import RawCollection, read_source
-    from newkinds.encoders.finetune import Finetuning
+    from newkinds.encoders.finetune import Finetuning, check_finetune_target
     from newkinds.encoders.finetune import finetune as train
     from newkinds.runtime import processes, rank
     from newkinds.terminal import progress_bars
 
-    if out.exists():
-        raise InputError(f"{out} already exists; choose another place")
+    check_finetune_target(out)
     n_blocks = number_or_name(blocks, int)
     settings = Finetuning(
         epochs=epochs,

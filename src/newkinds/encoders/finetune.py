@@ -45,7 +45,7 @@ from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperatur
 from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
 from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
-from newkinds.staging import discard, staged
+from newkinds.staging import check_target, discard, staged
 
 
 @dataclass(frozen=True)
@@ -373,6 +373,14 @@ class _Training:
                 value.copy_(tensors[name])
                 self.optimiser.state[value]["momentum_buffer"] = tensors[f"momentum.{name}"].to(self.device)
         self.losses = losses
+
+
+def check_finetune_target(out: Path) -> None:
+    """Refuse a place where something is; what an encoder that is there was made from is no longer needed."""
+    state_folder = _state_folder(out)
+    if (out / ENCODER_FILE).is_file():
+        discard(state_folder)
+    check_target(out, folder=True)
 
 
 def _state_folder(out: Path) -> Path:
