@@ -105,7 +105,8 @@ def test_the_libraries_are_told_to_trust_no_code(
     with_auto_map: Path, with_modules: Path, mark: Path, monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
     """Even if the check of the folder saw nothing."""
-    monkeypatch.setattr("newkinds.encoders.loading.check_model_folder", lambda _: None)
+    for room in ("images", "texts"):
+        monkeypatch.setattr(f"newkinds.encoders.{room}.check_model_folder", lambda _: None)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library asks on standard input"))
     folder = with_auto_map if kind == "images" else with_modules
     with pytest.raises(InputError, match="cannot be loaded"):

@@ -10,6 +10,7 @@ from torch import Tensor
 from newkinds.data.raw import Item
 from newkinds.encoders.encoder import FloatArray, encoding_errors, fingerprint, reason
 from newkinds.encoders.images import quiet_transformers
+from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, feed_weights, replace_tensors
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
 from newkinds.errors import InputError
@@ -44,6 +45,8 @@ class SentenceEncoder:
     def __init__(
         self, name: str, *, device: str = "cpu", half: bool | None = None, location: str | Path | None = None
     ) -> None:
+        if Path(location or name).is_dir():
+            check_model_folder(Path(location or name))
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
