@@ -169,6 +169,15 @@ def test_a_damaged_configuration_is_an_error_that_names_it(tmp_path: Path, conte
         check_model_folder(tmp_path)
 
 
+def test_a_version_of_sentence_transformers_that_imports_whatever_a_model_names_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    monkeypatch.setattr(sentence_transformers, "__version__", "5.7.1")
+    with pytest.raises(InputError, match=r"needs sentence-transformers 6 or newer, 5\.7\.1 is installed"):
+        load_encoder(None, "texts", device="cpu")
+
+
 # Weights of packages
 
 

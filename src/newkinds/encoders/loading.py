@@ -54,7 +54,7 @@ def load_trusted(
     """The encoder that a run names, if the user has given it before or it is one of the package's own."""
     untrusted = (
         f"the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give "
-        f"it: --encoder {name}"
+        f"it: --encoder {name!r}"
     )
     check_trusted(name, fingerprint, untrusted, _another(name))
     encoder = load_named(name, kind, device=device, half=half)
@@ -119,7 +119,7 @@ def _load_finetuned(folder: Path, kind: Kind, *, device: str, half: bool | None)
     changed = f"{folder} was trained from another {base!r} than the one that is there now"
     untrusted = (
         f"{folder} was trained from the encoder {base!r}, which was never used on this machine; if you trust it, "
-        f"use it once itself: newkinds encode … --encoder {base}"
+        f"use it once itself: newkinds encode … --encoder {base!r}"
     )
     check_trusted(base, record["base_fingerprint"], untrusted, changed)
     encoder = load_named(base, kind, device=device, half=half)
