@@ -13,6 +13,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from newkinds import read_features
+from newkinds.encoders.cache import CHECKSUM_BYTES, KEY_BYTES
 from tests.commands.command_line import (
     PATIENCE,
     command,
@@ -104,7 +105,8 @@ def start(*arguments, **environment) -> subprocess.Popen:
 
 
 def n_records(cache: Path, width: int) -> int:
-    return sum(path.stat().st_size // (16 + 4 * width) for path in cache.rglob("*.records"))
+    record_bytes = 2 * KEY_BYTES + CHECKSUM_BYTES + 4 * width
+    return sum(path.stat().st_size // record_bytes for path in cache.rglob("*.records"))
 
 
 def children_of(pid: int) -> list[int]:

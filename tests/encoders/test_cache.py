@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from newkinds import InputError
@@ -208,6 +208,7 @@ def test_a_record_with_a_flipped_byte_is_ignored_and_counted(tmp_path, byte):
     assert again.notes == []  # a whole record of it is there as well
 
 
+@settings(max_examples=250)
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=40))
 def test_no_edit_of_the_records_gives_other_features(tmp_path_factory, edits):
     folder = tmp_path_factory.mktemp("cache")

@@ -97,6 +97,16 @@ def test_the_record_of_an_encoder_is_json(model):
     assert json.loads(json.dumps(record))["preparation"]["size"] == [8, 8]
 
 
+def test_damage_of_the_cache_is_among_the_notes(collection, encoding, tmp_path):
+    cached = replace(encoding, cache=tmp_path)
+    before = as_features(collection, cached)
+    (path,) = tmp_path.rglob("*.records")
+    path.write_bytes(bytes([path.read_bytes()[0] ^ 1]) + path.read_bytes()[1:])
+    after = as_features(collection, cached)
+    assert after.notes == (*before.notes, "remembered samples that were damaged and computed again: 1")
+    assert np.array_equal(after.features, before.features)
+
+
 # What a run takes
 
 

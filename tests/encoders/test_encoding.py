@@ -1,5 +1,6 @@
 """Collections to features: order, workers, what cannot be read, what is there twice, and going on after a stop."""
 
+import errno
 import multiprocessing
 import os
 import subprocess
@@ -16,7 +17,7 @@ from PIL import Image
 
 from newkinds import InputError
 from newkinds.data.raw import RawCollection
-from newkinds.encoders import ImagePreparation, encode
+from newkinds.encoders import ImagePreparation, default_cache, encode
 from newkinds.encoders.encoder import Preparation
 from newkinds.encoders.modules import ModuleEncoder
 from newkinds.encoders.texts import same_text
@@ -304,6 +305,75 @@ def test_a_cache_that_cannot_be_written_is_an_input_error(photos, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(InputError, match="cannot write to the cache"):
         encode(images(photos), Counting(), cache=tmp_path / "file", workers=0)
+
+
+def test_a_cache_that_cannot_be_written_is_refused_before_anything_is_computed(photos, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    encoder = Counting()
+    with pytest.raises(InputError, match="cannot write to the cache"):
+        encode(images(photos), encoder, cache=tmp_path / "file", workers=0)
+    assert encoder.n == 0
+
+
+def test_the_default_cache_is_done_without_if_it_cannot_be_written(photos, tmp_path, monkeypatch):
+    """A home folder may be read-only; nobody asked for a cache there."""
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("NEWKINDS_CACHE", str(tmp_path / "file"))
+    encoded = encode(images(photos), Counting(), cache=default_cache(), workers=0)
+    assert np.allclose(encoded.features, expected(photos))
+    (note,) = encoded.notes
+    assert f"cannot write to the cache {tmp_path / 'file'}" in note
+
+
+def test_a_disk_that_becomes_full_is_a_note_and_the_work_goes_on(photos, tmp_path, monkeypatch):
+    class FullAfterOne:
+        """A file on a disk with room for one batch."""
+
+        def __init__(self, file):
+            self.file, self.n = file, 0
+
+        def write(self, content):
+            self.n += 1
+            if self.n > 1:
+                self.file.write(content[:20])
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.file.write(content)
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+    real = Path.open
+
+    def open_file(self, mode="r", *args, **kwargs):
+        file = real(self, mode, *args, **kwargs)
+        return FullAfterOne(file) if mode == "xb" else file
+
+    monkeypatch.setattr(Path, "open", open_file)
+    encoded = encode(images(photos), Counting(), cache=tmp_path, workers=0)
+    assert np.allclose(encoded.features, expected(photos))
+    (note,) = encoded.notes
+    assert "cannot write to the cache" in note
+    assert str(tmp_path) in note
+    assert "No space left" in note
+    monkeypatch.undo()
+    encoder = Counting()
+    assert np.allclose(encode(images(photos), encoder, cache=tmp_path, workers=0).features, expected(photos))
+    assert encoder.n == 16  # the first batch of four was remembered
+
+
+def test_damaged_records_are_computed_again_and_said(photos, tmp_path):
+    encode(images(photos), Counting(), cache=tmp_path, workers=0)
+    (path,) = tmp_path.rglob("*.records")
+    content = bytearray(path.read_bytes())
+    for sample in (0, 7, 19):
+        content[sample * len(content) // 20 + 50] ^= 4
+    path.write_bytes(content)
+    encoder = Counting()
+    encoded = encode(images(photos), encoder, cache=tmp_path, workers=0)
+    assert encoder.n == encoded.n_computed == 3
+    assert np.allclose(encoded.features, expected(photos))
+    assert encoded.notes == ("remembered samples that were damaged and computed again: 3",)
+    assert encode(images(photos), Counting(), cache=tmp_path, workers=0).notes == ()
 
 
 # Interruptions

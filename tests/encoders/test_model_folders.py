@@ -105,7 +105,8 @@ def test_the_libraries_are_told_to_trust_no_code(
     with_auto_map: Path, with_modules: Path, mark: Path, monkeypatch: pytest.MonkeyPatch, kind: Any
 ) -> None:
     """Even if the check of the folder saw nothing."""
-    monkeypatch.setattr("newkinds.encoders.loading.check_model_folder", lambda _: None)
+    for room in ("images", "texts"):
+        monkeypatch.setattr(f"newkinds.encoders.{room}.check_model_folder", lambda _: None)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library asks on standard input"))
     folder = with_auto_map if kind == "images" else with_modules
     with pytest.raises(InputError, match="cannot be loaded"):
@@ -166,6 +167,15 @@ def test_a_damaged_configuration_is_an_error_that_names_it(tmp_path: Path, conte
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(InputError, match=r"cannot be loaded: .*config\.json is damaged"):
         check_model_folder(tmp_path)
+
+
+def test_a_version_of_sentence_transformers_that_imports_whatever_a_model_names_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    monkeypatch.setattr(sentence_transformers, "__version__", "5.7.1")
+    with pytest.raises(InputError, match=r"needs sentence-transformers 6 or newer, 5\.7\.1 is installed"):
+        load_encoder(None, "texts", device="cpu")
 
 
 # Weights of packages

@@ -68,7 +68,7 @@ def never(name: object) -> str:
 
 
 def test_an_encoder_that_was_never_given_is_not_loaded(record, new, model, loads) -> None:
-    with pytest.raises(InputError, match=never(model) + f": --encoder {model}"):
+    with pytest.raises(InputError, match=never(model) + f": --encoder '{model}'"):
         features_for(record, new, PLAIN)
     assert loads == []
 
@@ -147,6 +147,12 @@ def test_names_that_no_file_can_have(record, new) -> None:
             features_for({**record, "name": name}, new, PLAIN)
         with pytest.raises(InputError):
             load_encoder(name, device="cpu")
+
+
+def test_a_name_that_would_change_the_terminal_is_shown_in_escapes(record, new) -> None:
+    with pytest.raises(InputError) as refusal:
+        features_for({**record, "name": "x\x1b]0;owned\x07"}, new, PLAIN)
+    assert str(refusal.value).isprintable()
 
 
 # The file

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
@@ -38,6 +38,7 @@ def same(one: Arrays | None, other: Arrays) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:the saved state")
+@settings(max_examples=250)
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_a_flipped_byte_never_gives_another_state(
     tmp_path_factory: pytest.TempPathFactory, at: int, change: int

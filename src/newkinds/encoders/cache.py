@@ -237,10 +237,15 @@ def _places(
 
 def _checksums(records: npt.NDArray[np.void]) -> npt.NDArray[np.uint8]:
     """Of key and features of every record."""
-    keys, features = records["key"], np.ascontiguousarray(records["features"])
+    keys, features = records["key"].tobytes(), memoryview(records["features"].tobytes())
+    n_bytes = records.dtype["features"].itemsize
     checksums = b"".join(
-        hashlib.blake2b(row, digest_size=CHECKSUM_BYTES, key=key.tobytes()).digest()
-        for key, row in zip(keys, features, strict=True)
+        hashlib.blake2b(
+            features[row * n_bytes : (row + 1) * n_bytes],
+            digest_size=CHECKSUM_BYTES,
+            key=keys[row * KEY_BYTES : (row + 1) * KEY_BYTES],
+        ).digest()
+        for row in range(len(records))
     )
     return np.frombuffer(checksums, dtype=np.uint8).reshape(-1, CHECKSUM_BYTES)
 

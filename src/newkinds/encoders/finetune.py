@@ -33,9 +33,9 @@ from torch import Tensor, nn
 from newkinds.data.raw import Item, RawCollection
 from newkinds.encoders.cache import content_keys
 from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
-from newkinds.encoders.encoder import Preparation, Trainable, fingerprint
+from newkinds.encoders.encoder import Preparation, Trainable, file_sha256, fingerprint
 from newkinds.encoders.encoding import Unreadable, n_workers, prepared
-from newkinds.encoders.loading import ENCODER_FILE, TRAINED_FILE, load_encoder
+from newkinds.encoders.loading import CHECKSUM_KEY, ENCODER_FILE, TRAINED_FILE, load_encoder
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.encoders.training_state import WRITING_ERRORS, load_state, save_state
 from newkinds.errors import InputError
@@ -392,7 +392,7 @@ def _state_folder(out: Path) -> Path:
 
 def _write(training: _Training, out: Path) -> None:
     encoder = training.encoder
-    record = {
+    record: dict[str, Any] = {
         "base": encoder.name,
         "base_fingerprint": encoder.fingerprint,
         "kind": encoder.kind,
@@ -405,6 +405,7 @@ def _write(training: _Training, out: Path) -> None:
     try:
         with staged(out, folder=True) as stage:
             save_file(tensors, stage / TRAINED_FILE)
+            record[CHECKSUM_KEY] = file_sha256(stage / TRAINED_FILE)
             (stage / ENCODER_FILE).write_text(json.dumps(record, indent=1), "utf-8")
     except (OSError, SafetensorError) as error:
         raise InputError(

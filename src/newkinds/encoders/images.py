@@ -14,6 +14,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from newkinds.encoders.encoder import FloatArray, fingerprint, reason
+from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
 from newkinds.encoders.preparation import CONFIG_FILE, ImagePreparation
@@ -39,6 +40,8 @@ def huggingface_encoder(
         the patches. "auto" is the class token if there is one, but for models of images and texts (CLIP, SigLIP)
         their image embedding.
     """
+    if Path(name).is_dir():
+        check_model_folder(Path(name))
     try:
         from transformers import AutoModel
         from transformers.utils.hub import cached_file

@@ -1,11 +1,11 @@
 """Encoders by name."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any, get_args
 
 from newkinds.encoders.encoder import Encoder, Trainable
-from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED
 from newkinds.encoders.trust import check_trusted, located, remember_encoder
 from newkinds.errors import InputError
@@ -16,6 +16,8 @@ ENCODER_FILE, TRAINED_FILE = "encoder.json", "trained.safetensors"
 """What a folder made by `newkinds finetune` holds: which encoder was trained, and the tensors that changed."""
 RECORD_KEYS = ("kind", "base", "base_fingerprint")
 """What loading needs of an `encoder.json`."""
+CHECKSUM_KEY = "tensors_sha256"
+"""In `encoder.json`; earlier versions wrote none."""
 
 
 def load_encoder(
@@ -52,7 +54,7 @@ def load_trusted(
     """The encoder that a run names, if the user has given it before or it is one of the package's own."""
     untrusted = (
         f"the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give "
-        f"it: --encoder {name}"
+        f"it: --encoder {name!r}"
     )
     check_trusted(name, fingerprint, untrusted, _another(name))
     encoder = load_named(name, kind, device=device, half=half)
@@ -84,8 +86,6 @@ def load_named(name: str | None, kind: Kind, *, device: str, half: bool | None) 
     device_type = resolve_device(device).type
     if (load_packaged := PACKAGED[kind].get(name)) is not None:
         return load_packaged(name, device_type, half)
-    if path.is_dir():
-        check_model_folder(path)
     if kind == "images":
         from newkinds.encoders.images import OnnxImageEncoder, huggingface_encoder
 
@@ -101,13 +101,17 @@ def load_named(name: str | None, kind: Kind, *, device: str, half: bool | None) 
 
 def _load_finetuned(folder: Path, kind: Kind, *, device: str, half: bool | None) -> Encoder:
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     record = _read_record(folder)
     try:
-        tensors = load_file(folder / TRAINED_FILE)
+        content = (folder / TRAINED_FILE).read_bytes()
+        tensors = load(content)
     except (OSError, ValueError, SafetensorError) as error:
         raise InputError(f"{folder} is not a whole encoder: {error}") from error
+    sha256 = hashlib.sha256(content).hexdigest()
+    if record.get(CHECKSUM_KEY, sha256) != sha256:
+        raise InputError(f"{folder} is not a whole encoder: the checksum of {TRAINED_FILE} differs")
     if record["kind"] != kind:
         raise InputError(f"{folder} encodes {record['kind']}; this is a collection of {kind}")
     base = record["base"]
@@ -115,7 +119,7 @@ def _load_finetuned(folder: Path, kind: Kind, *, device: str, half: bool | None)
     changed = f"{folder} was trained from another {base!r} than the one that is there now"
     untrusted = (
         f"{folder} was trained from the encoder {base!r}, which was never used on this machine; if you trust it, "
-        f"use it once itself: newkinds encode … --encoder {base}"
+        f"use it once itself: newkinds encode … --encoder {base!r}"
     )
     check_trusted(base, record["base_fingerprint"], untrusted, changed)
     encoder = load_named(base, kind, device=device, half=half)

@@ -3,11 +3,10 @@
 To add one, write a function here and put it into `PACKAGED`; to make it the default, name it in `DEFAULTS`.
 """
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from newkinds.encoders.encoder import Encoder
+from newkinds.encoders.encoder import Encoder, file_sha256
 from newkinds.errors import InputError
 from newkinds.names import Kind
 
@@ -63,8 +62,7 @@ def load_minilm(name: str, device: str, half: bool | None) -> Encoder:
 def check_weights(name: str, path: Path, sha256: str) -> None:
     """Refuse weights of a package that are not the expected ones."""
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = file_sha256(path)
     except OSError as error:
         raise InputError(f"the encoder {name!r} cannot be loaded: {path}: {error.strerror}") from error
     if digest != sha256:

@@ -10,12 +10,15 @@ from torch import Tensor
 from newkinds.data.raw import Item
 from newkinds.encoders.encoder import FloatArray, encoding_errors, fingerprint, reason
 from newkinds.encoders.images import quiet_transformers
+from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, feed_weights, replace_tensors
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
 from newkinds.errors import InputError
 from newkinds.names import Kind
 
 TOKENIZER_FILE = "tokenizer.json"
+SAFE_VERSION = 6
+"""Of sentence-transformers: earlier ones import classes that a model names, whatever they are told."""
 MOST_CHARACTERS = 100_000
 """The part of a text that is read: far more than any encoder uses, so that no tokenizer gets a whole book."""
 
@@ -44,13 +47,23 @@ class SentenceEncoder:
     def __init__(
         self, name: str, *, device: str = "cpu", half: bool | None = None, location: str | Path | None = None
     ) -> None:
+        if Path(location or name).is_dir():
+            check_model_folder(Path(location or name))
         try:
-            from sentence_transformers import SentenceTransformer
+            import sentence_transformers
         except ImportError as error:
             raise InputError(f'{name} needs sentence-transformers: pip install "newkinds[text]"') from error
+        version = sentence_transformers.__version__
+        if int(version.partition(".")[0]) < SAFE_VERSION:
+            raise InputError(
+                f"{name} needs sentence-transformers {SAFE_VERSION} or newer, {version} is installed: "
+                'pip install --upgrade "newkinds[text]"'
+            )
         try:
             with quiet_transformers():
-                self.module = SentenceTransformer(str(location or name), device=device, trust_remote_code=False)
+                self.module = sentence_transformers.SentenceTransformer(
+                    str(location or name), device=device, trust_remote_code=False
+                )
         except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
             raise InputError(
                 f"the encoder {name!r} cannot be loaded: {reason(error)} Give the name of a model on "

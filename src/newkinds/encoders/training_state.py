@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save_file
 from torch import Tensor
 
-from newkinds.encoders.encoder import fingerprint
+from newkinds.encoders.encoder import file_sha256, fingerprint
 from newkinds.encoders.loading import TRAINED_FILE
 from newkinds.errors import InputError
 from newkinds.runtime import rank
@@ -37,9 +37,7 @@ def save_state(
     """Replace the state in a folder by this one."""
     with staged(folder, folder=True, replace=accept_existing, ours=(TRAINED_FILE, STATE_FILE)) as stage:
         save_file(tensors, stage / TRAINED_FILE)
-        with (stage / TRAINED_FILE).open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        state = {**description, "losses": losses, "tensors": sha256}
+        state = {**description, "losses": losses, "tensors": file_sha256(stage / TRAINED_FILE)}
         (stage / STATE_FILE).write_text(json.dumps({**state, "checksum": fingerprint(state)}), "utf-8")
 
 
