@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
+from newkinds.runtime import check_memory
 
 Protocol = Literal["v2", "v1", "orca"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
@@ -47,6 +48,11 @@ def match_categories(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[int
     truth, predicted = _pair(truth, predicted)
     classes, rows = np.unique(truth, return_inverse=True)
     categories, columns = np.unique(predicted, return_inverse=True)
+    check_memory(
+        3 * 8 * len(classes) * len(categories),  # the counts, and what the Hungarian method makes of them
+        f"matching {len(categories):,} categories with {len(classes):,} classes",
+        "compare fewer categories",
+    )
     counts = np.bincount(rows * len(categories) + columns, minlength=len(classes) * len(categories))
     table = counts.reshape(len(classes), len(categories))
     matched_rows, matched_columns = linear_sum_assignment(table, maximize=True)
