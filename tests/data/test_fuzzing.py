@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,7 +79,7 @@ def changed(content: bytes, edits: list[tuple[float, str, bytes, int]]) -> bytes
 
 def refusals(path: Path) -> list[str]:
     """What the readers that take such a file say against it; other errors are let through."""
-    readers = [read_features, lambda file: read_labels(file, N)]
+    readers: list[Callable[[Path], object]] = [read_features, lambda file: read_labels(file, N)]
     if path.suffix not in {".npz", ".npy"}:
         readers = [read_table, read_texts, lambda file: read_labels(file, len(ROWS), ["a", "b", "c"])]
     texts = []

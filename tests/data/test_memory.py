@@ -3,6 +3,7 @@
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,7 +69,8 @@ def test_where_nobody_knows_how_much_memory_there_is_everything_is_tried(tmp_pat
 
 
 def test_an_archive_without_features_is_refused_with_a_few_of_its_members(tmp_path):
-    np.savez(tmp_path / "birds.npz", **{f"array {i:03}": np.zeros(1) for i in range(200)})
+    members: dict[str, Any] = {f"array {i:03}": np.zeros(1) for i in range(200)}
+    np.savez(tmp_path / "birds.npz", **members)
     with refused("birds.npz: an array named 'features' is needed; found array 000, array 001") as caught:
         read_features(tmp_path / "birds.npz")
     assert "array 100" not in str(caught.value)
