@@ -119,3 +119,10 @@ def test_bad_input_is_named(truth: list[float], predicted: list[int], message: s
 def test_unknown_protocol_is_refused() -> None:
     with pytest.raises(InputError, match="protocol must be one of v2, v1, orca; got 'v3'"):
         accuracy([0], [0], known=[0], protocol="v3")  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_match_that_does_not_fit_into_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newkinds.runtime.available_memory", lambda: 24_000_000_000)
+    many = np.arange(100_005)
+    with pytest.raises(InputError, match=r"matching 100,005 categories with 100,005 classes takes about 240\.0 GB"):
+        match_categories(many, many)

@@ -205,3 +205,27 @@ def test_after_the_block_nobody_listens() -> None:
     before = console.file.getvalue()
     report_progress("training", 1, 2)
     assert console.file.getvalue() == before
+
+
+HOSTILE = "\x1b[2Jowl\r\n[red]\x9b31m\u202egpj.exe\u2028ant"
+SHOWN = r"\x1b[2Jowl\r\n[red]\x9b31m\u202egpj.exe\u2028ant"
+
+
+def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
+    """Neither control characters, nor line ends, nor rich's own markup."""
+    hostile = record(
+        source={"name": HOSTILE, "samples": 3, "labelled": 1},
+        method=HOSTILE,
+        score={"protocol": HOSTILE, "all": 0.5, "old": 0.5, "new": 0.5},
+        warnings=[HOSTILE],
+        versions={"newkinds": HOSTILE},
+    )
+    hostile["categories"][0]["name"] = HOSTILE
+    lines = shown(show_run, hostile)
+    assert lines[0].startswith(f"{SHOWN}: 3 samples")
+    assert lines[1].endswith(f"by newkinds {SHOWN}")
+    assert lines[2] == f"Accuracy All / Old / New ({SHOWN}): 50.0 / 50.0 / 50.0"
+    assert f"0 {SHOWN} 5,000 1,000 {bar(1)}" in lines
+    assert lines[-1] == f"Warning: {SHOWN}"
+    assert len(lines) == 8
+    assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")

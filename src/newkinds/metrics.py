@@ -12,9 +12,12 @@ from scipy.optimize import linear_sum_assignment
 
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
+from newkinds.runtime import check_memory
 
 Protocol = Literal["v2", "v1", "orca"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+MANY_PAIRS = 1 << 22
+"""Pairs of a category and a class that may take more memory than there is: from here on that is looked at."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,14 @@ def match_categories(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> dict[int
     truth, predicted = _pair(truth, predicted)
     classes, rows = np.unique(truth, return_inverse=True)
     categories, columns = np.unique(predicted, return_inverse=True)
-    counts = np.bincount(rows * len(categories) + columns, minlength=len(classes) * len(categories))
+    n_pairs = len(classes) * len(categories)
+    if n_pairs > MANY_PAIRS:
+        check_memory(
+            3 * 8 * n_pairs,  # the counts, and what the Hungarian method makes of them
+            f"matching {len(categories):,} categories with {len(classes):,} classes",
+            "leave out the truth, or give fewer categories",
+        )
+    counts = np.bincount(rows * len(categories) + columns, minlength=n_pairs)
     table = counts.reshape(len(classes), len(categories))
     matched_rows, matched_columns = linear_sum_assignment(table, maximize=True)
     pairs = zip(categories[matched_columns].tolist(), classes[matched_rows].tolist(), strict=True)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from newkinds.errors import InputError
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 Listener = Callable[[str, int, int], None]
 """Called with the name of a stage, the steps done and the steps in all."""
+
+GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
+"""Files of a control group: its limit, what it uses, and the line of memory.stat for caches that can be dropped."""
+OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+"""The same in the first version of control groups."""
 
 _joined = False
 """Whether this process has joined others."""
@@ -171,6 +177,80 @@ def n_cores() -> int:
     """Cores that this process may use."""
     allowed = getattr(os, "sched_getaffinity", None)  # only Linux has it
     return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+
+
+def in_bytes(amount: int) -> str:
+    """An amount of memory as people read it.
+
+    Examples
+    --------
+    >>> in_bytes(40_004_000_100), in_bytes(1_500_000)
+    ('40.0 GB', '1.5 MB')
+    """
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if amount >= size:
+            return f"{amount / size:,.1f} {unit}"
+    return f"{amount:,} bytes"
+
+
+def available_memory() -> int | None:
+    """Bytes of main memory that this process can still get, also within a container; None where nobody says."""
+    amounts = [_free_memory(), _group_memory()]
+    return min((amount for amount in amounts if amount is not None), default=None)
+
+
+def _free_memory() -> int | None:
+    """What the machine has left."""
+    try:
+        for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    except (OSError, ValueError):  # not Linux
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows
+        return None
+
+
+def _group_memory(groups: Path = Path("/sys/fs/cgroup"), process: Path = Path("/proc/self/cgroup")) -> int | None:
+    """What is left of the limit of this process's control group, such as a container's; caches count as free."""
+    try:
+        lines = [line.split(":", 2)[1:] for line in process.read_text("utf-8").splitlines()]
+    except OSError:
+        return None
+    paths = {controllers: path.strip("/") for controllers, path in lines}
+    places = [  # a container sees its own group as the outermost
+        *((groups / path, GROUP_FILES) for path in dict.fromkeys((paths.get("", ""), ""))),
+        *((groups / "memory" / path, OLD_GROUP_FILES) for path in dict.fromkeys((paths.get("memory", ""), ""))),
+    ]
+    for folder, (limit_file, used_file, cached) in places:
+        try:
+            limit, used = (int((folder / name).read_text("ascii")) for name in (limit_file, used_file))
+            statistics = dict(line.split() for line in (folder / "memory.stat").read_text("ascii").splitlines())
+            return max(0, limit - used + int(statistics.get(cached, 0)))
+        except (OSError, ValueError):  # no such group, or "max": no limit
+            continue
+    return None
+
+
+def check_memory(needed: int, work: str, advice: str) -> None:
+    """Refuse work that takes more main memory than there is, before it is asked for.
+
+    Parameters
+    ----------
+    needed : int
+        Bytes, about.
+    work : str
+        What needs them: "k-means with 100 categories".
+    advice : str
+        What to do instead.
+    """
+    available = available_memory()
+    if available is not None and needed > available:
+        raise InputError(
+            f"{work} takes about {in_bytes(needed)} of memory, and {in_bytes(available)} are free; {advice}"
+        )
 
 
 def rank() -> int:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from newkinds import InputError
 from newkinds.data import read_stream
+from newkinds.data.streams import LONGEST_LINE
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 rows = st.lists(st.tuples(finite, finite, finite).filter(any), min_size=1, max_size=20)
@@ -145,6 +147,76 @@ def test_a_first_line_of_numbers_with_a_typing_error_is_not_taken_for_a_header()
 def test_nan_and_infinity_are_refused_with_their_line(line):
     with pytest.raises(InputError, match=r"line 2\b.*finite"):
         read(b"[1, 2]\n" + line + b"\n[3, 4]\n[5, 6]\n")
+
+
+def test_a_nul_character_is_refused_with_its_line():
+    with pytest.raises(InputError, match="line 2 holds a NUL character"):
+        read(b"[1, 2]\n=\0x,1,2\n")
+
+
+# Lines of any length
+
+
+class Endless(io.RawIOBase):
+    """A stream of one line without an end; counts what was read of it."""
+
+    def __init__(self, piece: bytes):
+        self.piece, self.given = piece, 0
+
+    def readable(self):
+        return True
+
+    def read1(self, size):
+        self.given += len(self.piece[:size])
+        return self.piece[:size]
+
+
+def test_a_line_without_an_end_is_refused_once_it_is_too_long(monkeypatch):
+    monkeypatch.setattr("newkinds.data.streams.LONGEST_LINE", 3 << 20)
+    stream: Any = Endless(b"1," * (1 << 18))
+    with pytest.raises(InputError, match="line 1 is longer than 3 MiB; put each sample on a line of its own"):
+        list(read_stream(stream, 2))
+    assert stream.given <= 4 << 20
+
+
+def test_samples_before_a_line_that_is_too_long_are_given(monkeypatch):
+    monkeypatch.setattr("newkinds.data.streams.LONGEST_LINE", 100)
+    for too_long in (b"1" * 101, b"1" * 101 + b"\n[3, 4]\n"):
+        blocks = read_stream(io.BytesIO(b"[1, 2]\n" + too_long), 2)
+        assert next(blocks)[1].tolist() == [[1, 2]]
+        with pytest.raises(InputError, match="line 2 is longer"):
+            next(blocks)
+
+
+def test_the_longest_line_that_is_promised_holds_a_million_features():
+    assert 1_000_000 * len("-1.2345678901234567e-300,") <= LONGEST_LINE
+
+
+def copied(monkeypatch, n_chunks: int) -> int:
+    """Bytes that are put together while a line arrives in so many parts."""
+    total = 0
+
+    class Counting(bytearray):
+        def __iadd__(self, other):
+            nonlocal total
+            total += len(other)
+            return super().__iadd__(other)
+
+        def __add__(self, other):
+            nonlocal total
+            total += len(self) + len(other)
+            return super().__add__(other)
+
+    monkeypatch.setattr("newkinds.data.streams.bytearray", Counting, raising=False)
+    stream = io.BufferedReader(Dribble(b"[1, 2" + b" " * 10 * n_chunks + b"]\n", 10), 10)
+    assert [features.tolist() for _, features in read_stream(stream, 2)] == [[[1, 2]]]
+    return total
+
+
+def test_a_long_line_takes_time_in_proportion_to_its_length(monkeypatch):
+    """Each part is put behind the others once, instead of all of them again for every part."""
+    assert 10 * 100 <= copied(monkeypatch, 100) <= 10 * 110
+    assert 10 * 1000 <= copied(monkeypatch, 1000) <= 10 * 1010
 
 
 def test_what_came_before_a_broken_line_has_been_given():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newkinds import InputError
+from newkinds.data.tables import read_table
 from newkinds.data.texts import read_texts
 from newkinds.names import TABLE_ENDINGS, listed
 from tests.data.refusal import refused
@@ -263,3 +264,26 @@ def test_any_bytes_are_read_or_refused_in_words(tmp_path_factory, content, endin
         items = ["refused"] if str(source) in str(error) else []
     assert items
     assert all(isinstance(item, str) and item.strip() for item in items)
+
+
+# Tables that are made to be a burden
+
+
+def test_a_header_of_very_many_columns_is_read_or_refused_in_a_short_line(tmp_path):
+    path = written(tmp_path, ",".join(f"c{i}" for i in range(100_000)) + "\n")
+    with refused("tickets.csv has no rows; its columns are c0, c1,", "c49, … (100,000 in all)") as caught:
+        read_table(path)
+    assert len(str(caught.value)) < 1000
+
+
+def test_json_lines_without_keys_in_common_are_refused_before_they_fill_the_memory(tmp_path):
+    path = written(tmp_path, "".join(f'{{"k{i}": 1}}\n' for i in range(5000)), "tickets.jsonl")
+    with refused("its 5,000 lines have 5,000 different keys", "the same keys"):
+        read_table(path)
+
+
+def test_json_lines_that_have_most_keys_in_common_may_be_many(tmp_path, monkeypatch):
+    monkeypatch.setattr("newkinds.data.tables.MOST_GAPS", 1)
+    lines = [f'{{"text": "a", "label": "b", "k{i}": 1}}\n' for i in range(10)]
+    table = read_table(written(tmp_path, "".join(lines), "tickets.jsonl"))
+    assert table.values("k9") == [None] * 9 + [1]

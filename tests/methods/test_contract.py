@@ -92,6 +92,28 @@ def test_prediction_agrees_with_probabilities(name: str, collection: tuple[np.nd
     assert np.array_equal(model.predict(X)[unlabelled], model.labels_[unlabelled])
 
 
+def test_answers_about_very_many_categories_are_computed_in_smaller_blocks(
+    monkeypatch: pytest.MonkeyPatch, collection: tuple[np.ndarray, np.ndarray]
+) -> None:
+    features, labels = collection
+    model = METHODS["sskm"](n_categories=5, random_state=0).fit(features, labels)
+    whole = model.assess(features)
+    sizes = []
+    unit = model._unit
+
+    def recording(block: np.ndarray, first: int = 0) -> np.ndarray:
+        sizes.append(len(block))
+        return unit(block, first)
+
+    monkeypatch.setattr(model, "_unit", recording)
+    monkeypatch.setattr("newkinds.methods.base.ASSESSED_ELEMENTS", 16)
+    parts = model.assess(features)
+    assert max(sizes) == 3
+    assert np.array_equal(parts.categories, whole.categories)
+    assert np.allclose(parts.confidence, whole.confidence, rtol=1e-12)
+    assert np.allclose(parts.novelty, whole.novelty, rtol=1e-12)
+
+
 def test_the_scale_of_a_sample_does_not_matter(name: str, collection: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = collection
     model = make(name, n_categories=6).fit(X, y)

@@ -78,6 +78,22 @@ def test_what_is_true_already_is_left_alone() -> None:
     assert calibration.share_new == np.mean(rehearsal.truth >= 3)
 
 
+def test_of_very_many_categories_fewer_samples_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their probabilities would not fit into memory."""
+    problem, rehearsal = sampled(6.0)
+    n_rows = []
+    whole = Partitioner.log_probabilities
+
+    def recording(partitioner: Partitioner, features: np.ndarray) -> np.ndarray:
+        n_rows.append(len(features))
+        return whole(partitioner, features)
+
+    monkeypatch.setattr(Partitioner, "log_probabilities", recording)
+    monkeypatch.setattr("newkinds.selection.calibration.CALIBRATED_ELEMENTS", 500)
+    calibrate(problem, [rehearsal], [Partitioner(WEIGHTS, 6.0)])
+    assert n_rows == [500 // len(WEIGHTS)]
+
+
 def raw_novelty(problem: Problem, temperature: float, weights: np.ndarray, n_kept: int) -> np.ndarray:
     features = problem.samples.take(np.arange(len(problem.columns))).numpy()
     return np.exp(Partitioner(weights, temperature).log_probabilities(features))[:, n_kept:].sum(axis=1)

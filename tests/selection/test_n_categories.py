@@ -90,6 +90,14 @@ def test_without_labels_the_silhouette_decides() -> None:
     assert model.n_categories_ == 6
 
 
+def test_the_silhouette_of_many_categories_is_computed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = blobs(4, 0)
+    whole = estimate_n_categories(X, y, "silhouette", bounds=(2, 6), random_state=0)
+    monkeypatch.setattr("newkinds.selection.n_categories.SILHOUETTE_ELEMENTS", 21)
+    parts = estimate_n_categories(X, y, "silhouette", bounds=(2, 6), random_state=0)
+    assert parts.curve == pytest.approx(whole.curve, rel=1e-4)
+
+
 def test_the_silhouette_respects_what_is_known() -> None:
     X, y = blobs(6, known=4)
     found = estimate_n_categories(X, y, "silhouette", random_state=0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from newkinds import PIM
+from newkinds import PIM, InputError
 from newkinds.selection import problem as problem_module
 from newkinds.selection.problem import Problem, make_problem
 
@@ -51,3 +51,15 @@ def test_a_fit_from_an_excerpt_finds_the_same_kinds(monkeypatch: pytest.MonkeyPa
     model = PIM(6, lam=0.1, random_state=0).fit(X, y)
     assert np.mean(model.labels_[truth < 3] == truth[truth < 3]) > 0.99
     assert all(np.bincount(model.labels_[truth == c]).max() > 0.98 * (truth == c).sum() for c in range(3, 6))
+
+
+def test_more_categories_than_memory_can_hold_are_refused_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = np.random.default_rng(0).normal(size=(100_010, 4)).astype(np.float32)
+    labels = np.where(np.arange(len(features)) < 100_000, np.arange(len(features)), -1)
+    monkeypatch.setattr("newkinds.runtime.available_memory", lambda: 8_000_000)
+    monkeypatch.setattr("newkinds.engine.clustering._seed", lambda *_: pytest.fail("it has begun"))
+    with pytest.raises(
+        InputError,
+        match=r"100,005 categories and 4 features takes about 12\.8 MB of memory, and 8\.0 MB are free; give fewer",
+    ):
+        PIM(n_categories=100_005, lam=0.3, device="cpu").fit(features, labels)

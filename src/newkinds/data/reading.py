@@ -12,10 +12,11 @@ import numpy.typing as npt
 from newkinds.data.feature_set import FeatureSet, check_shape
 from newkinds.data.files import UNREADABLE, load_checked, naming_files, read_array
 from newkinds.data.labelling import encode_with_truth, read_labels
-from newkinds.data.tables import PANDAS_INDEX, read_table
+from newkinds.data.tables import PANDAS_INDEX, Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels
 from newkinds.names import FEATURE_ENDINGS, RELEASED_FILES, listed
+from newkinds.runtime import check_memory, in_bytes
 
 ENCODER_METADATA = "newkinds.encoder"
 """The entry of a Parquet file's metadata that says what made its features."""
@@ -29,6 +30,9 @@ SOURCES = f"a folder with {RELEASED_FILES[0]}, or from a {listed(FEATURE_ENDINGS
 NPZ_LISTS = ("labels", "truth", "ids", "texts")
 """Arrays of an .npz with one entry for each sample."""
 NPZ_ARRAYS = ("features", *NPZ_LISTS, "images", "encoder")
+"""All that is read of an .npz; other members are never unpacked."""
+NAMED_MEMBERS = 20
+"""Members of an .npz without features that the error names."""
 
 
 def read_features(
@@ -140,11 +144,13 @@ def _read_npz(path: Path) -> dict[str, Any]:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is not a zip archive")
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
+            if "features" not in archive.files:
+                members = ", ".join(archive.files[:NAMED_MEMBERS]) or "none"
+                raise InputError(f"{path}: an array named 'features' is needed; found {members}")
+            _check_sizes(path, archive.zip.infolist())
+            return {name: archive[name] for name in NPZ_ARRAYS if name in archive.files}  # others stay packed
 
     arrays = load_checked(path, "an .npz archive", load)
-    if "features" not in arrays:
-        raise InputError(f"{path}: an array named 'features' is needed; found {', '.join(arrays) or 'none'}")
     for name in NPZ_ARRAYS:
         if not isinstance(arrays.get(name, arrays["features"]), np.ndarray):
             raise InputError(f"{path}: {name!r} is not an array; write the file with numpy.savez")
@@ -152,6 +158,21 @@ def _read_npz(path: Path) -> dict[str, Any]:
         if name in arrays:
             arrays[name] = _entries(path, name, arrays[name])
     return arrays
+
+
+def _check_sizes(path: Path, members: list[zipfile.ZipInfo]) -> None:
+    """Refuse an archive whose arrays do not fit into memory, before any of them is unpacked."""
+    sizes = {
+        member.filename: member.file_size
+        for member in members
+        if member.filename.removesuffix(".npy") in NPZ_ARRAYS
+    }
+    largest = max(sizes, key=lambda name: sizes[name])
+    check_memory(
+        sum(sizes.values()),
+        f"{path}: unpacking it ({largest}: {in_bytes(sizes[largest])})",
+        "save the features as .npy, which is read in parts, and the labels in a file of their own",
+    )
 
 
 def _entries(path: Path, name: str, array: npt.NDArray[Any]) -> list[Any]:
@@ -204,7 +225,9 @@ def _read_parquet(path: Path) -> dict[str, Any]:
         if str(column.type) in NUMERIC_TYPES and not name.startswith(PANDAS_INDEX)
     }
     if not numeric:
-        raise InputError(f"{path}: a column 'features' or numeric columns are needed; found {', '.join(columns)}")
+        raise InputError(
+            f"{path}: a column 'features' or numeric columns are needed; found {Table(path, columns).listed()}"
+        )
     raw["features"] = np.column_stack([_numbers(path, name, column) for name, column in numeric.items()])
     raw["columns"] = tuple(numeric)
     return raw

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.tables import repair_surrogates
+from newkinds.data.tables import is_number, repair_surrogates
 from newkinds.errors import InputError
 
 CHUNK = 1 << 20
@@ -110,7 +110,7 @@ def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[
         name, values = _parse_json(text) if is_json else _parse_csv(text, n_features)
         row = [float(value) for value in values]
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-        if number == 1 and not is_json and not any(map(_is_number, text.split(","))):
+        if number == 1 and not is_json and not any(map(is_number, text.split(","))):
             return None  # a CSV header
         raise InputError(
             f'line {number} is neither {{"id": …, "features": [numbers]}}, nor [numbers], nor numbers separated by '
@@ -123,14 +123,6 @@ def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[
     if not any(row):
         raise InputError(f"line {number} is a zero vector, which has no direction and cannot be normalised")
     return name, row
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _parse_json(text: str) -> tuple[str | None, Any]:

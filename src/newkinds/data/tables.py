@@ -28,6 +28,10 @@ logger = logging.getLogger(__name__)
 PANDAS_INDEX = "__index_level_"
 """Columns in which pandas keeps the names of rows begin like this."""
 DELIMITERS = (",", ";", "\t", "|")
+LISTED_COLUMNS = 50
+"""An error names so many columns."""
+MOST_GAPS = 1 << 24
+"""Missing cells of JSON lines, which take memory although the file is small, where most cells are missing."""
 LARGEST_FIELD = 2**31 - 1
 """What csv takes on every platform; its own limit of 128 KiB is less than a long document."""
 BYTE_ORDER_MARKS = (
@@ -91,11 +95,13 @@ class Table:
             return False
         if not isinstance(cells, list):
             return str(cells.type).startswith(STRING_TYPES)
-        return any(isinstance(cell, str) and cell.strip() and not _is_number(cell) for cell in cells)
+        return any(isinstance(cell, str) and cell.strip() and not is_number(cell) for cell in cells)
 
     def listed(self) -> str:
         """The names of the columns, for an error."""
-        return ", ".join(self.columns) or "none"
+        names = list(self.columns)
+        more = f", … ({len(names):,} in all)" if len(names) > LISTED_COLUMNS else ""
+        return (", ".join(names[:LISTED_COLUMNS]) or "none") + more
 
 
 def read_table(path: Path) -> Table:
@@ -121,7 +127,8 @@ def _read_parquet(path: Path) -> Table:
     return Table(path, load_checked(path, "a Parquet file", load))
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell of text reads as a number."""
     try:
         float(cell)
     except ValueError:
@@ -188,6 +195,12 @@ def _read_json_lines(path: Path) -> Table:
         rows.append(row)
         numbers.append(number)
     names = dict.fromkeys(name for row in rows for name in row)
+    n_cells = sum(map(len, rows))
+    if len(names) * len(rows) > max(MOST_GAPS, 10 * n_cells):
+        raise InputError(
+            f"{path}: its {len(rows):,} lines have {len(names):,} different keys, few of them in common; give all "
+            "lines the same keys"
+        )
     return Table(path, {name: [row.get(name) for row in rows] for name in names}, numbers)
 
 

@@ -6,6 +6,7 @@ Features come in as `Samples`, or as an L2-normalised float32 tensor on the devi
 from newkinds.engine.checkpoints import checkpointing
 from newkinds.engine.clustering import Clustering, category_means, kmeans, seed_centroids
 from newkinds.engine.evaluation import Run
+from newkinds.engine.memory import check_fits, clustering_bytes
 from newkinds.engine.partitioner import TEMPERATURE, Committee, Partitioner
 from newkinds.engine.samples import Samples, normalised
 from newkinds.engine.training import Trained, optimise
@@ -19,7 +20,9 @@ __all__ = [
     "Samples",
     "Trained",
     "category_means",
+    "check_fits",
     "checkpointing",
+    "clustering_bytes",
     "kmeans",
     "normalised",
     "optimise",

@@ -9,6 +9,7 @@ several lose theirs, each takes another sample; if all samples sit on their cent
 equally near to two centroids goes to the first. A restart ends when no assignment changes.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from newkinds.engine.checkpoints import Arrays, Checkpoint
+from newkinds.engine.memory import check_fits, clustering_bytes
 from newkinds.engine.partitioner import FloatArray
 from newkinds.engine.samples import Samples, lane_blocks, precise, sum_over_lanes
 from newkinds.errors import InputError
@@ -98,6 +100,7 @@ def kmeans(
     True
     """
     samples = Samples.of(features)
+    check_fits(clustering_bytes(samples, n_categories, n_init), samples, n_categories, "k-means")
     all_labels = np.full(len(samples), UNLABELLED) if labels is None else labels
     # Each restart has a generator of its own: how restarts are grouped does not change them.
     seeds = rng.randint(2**31 - 1, size=n_init)
@@ -371,7 +374,7 @@ class _Draw:
         uniform = np.stack([stream.random_sample((n_novel, candidates)) for stream in streams], axis=1)
         nearest: Tensor | None = None  # (restarts, own samples)
         if len(self.known):
-            nearest = self._distances(self.known).amin(0).repeat(restarts, 1)
+            nearest = self._nearest(self.known).repeat(restarts, 1)
         chosen = []
         everyone = torch.arange(restarts, device=self.samples.device)
         for k in range(n_novel):
@@ -414,13 +417,23 @@ class _Draw:
 
     def _distances(self, centroids: Tensor) -> Tensor:
         """Squared distances (centroids, own samples) of the unlabelled samples, zero for the others."""
-        squares = centroids.square().sum(1)[:, None]
         result = torch.empty(len(centroids), len(self.free), device=centroids.device)
+        for here, block in self._blocks(centroids):
+            result[:, here] = block
+        return result
 
+    def _nearest(self, centroids: Tensor) -> Tensor:
+        """The smallest of each column of `_distances`, without a matrix of centroids × samples."""
+        result = torch.empty(len(self.free), device=centroids.device)
+        for here, block in self._blocks(centroids):
+            result[here] = block.amin(0)
+        return result
+
+    def _blocks(self, centroids: Tensor) -> Iterator[tuple[slice, Tensor]]:
+        squares = centroids.square().sum(1)[:, None]
         for lane in self.samples.lanes:
             for rows in lane_blocks(lane, len(centroids), centroids.device.type):
                 features, here = self.samples.read(rows), self.samples.within(rows)
                 block = torch.addmm(squares, centroids, features.T, alpha=-2)
                 block += features.square().sum(1)
-                result[:, here] = block.clamp_min_(0) * self.free[here]
-        return result
+                yield here, block.clamp_min_(0) * self.free[here]

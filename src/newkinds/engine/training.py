@@ -15,9 +15,10 @@ from torch import Tensor
 
 from newkinds.engine.checkpoints import Arrays, Checkpoint
 from newkinds.engine.evaluation import Batch, BlockEvaluator, Run, second_moment
+from newkinds.engine.memory import VECTORS, check_fits, training_bytes
 from newkinds.engine.partitioner import Partitioner
 from newkinds.engine.samples import Samples
-from newkinds.engine.solvers import HISTORY, LBFGS, Adam, Solver
+from newkinds.engine.solvers import LBFGS, Adam, Solver
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.names import SOLVERS, SolverName
@@ -25,8 +26,6 @@ from newkinds.runtime import on_device, report_progress
 
 STATE_BYTES = {"cpu": 256 << 20, "cuda": 16 << 30, "mps": 1 << 30}
 """What solvers may hold at a time; runs that need more are trained one part after the other."""
-VECTORS = {"lbfgs": 2 * HISTORY + 8, "adam": 5}
-"""Vectors of the size of the weights that a solver holds for a run."""
 REPORTS = 100
 """Progress reports in one training."""
 
@@ -104,6 +103,7 @@ def optimise(
     categories = max(len(run.start) for run in runs)
     run_bytes = VECTORS[solver] * categories * samples.width * 4
     at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // run_bytes))
+    check_fits(training_bytes(samples, categories, at_once, solver), samples, categories, "training")
     parts = []
     with on_device(samples.device):
         moment = second_moment(samples) if solver == "lbfgs" else None

@@ -27,6 +27,8 @@ from newkinds.selection.n_categories import CategoryCount, search_n_categories
 from newkinds.selection.problem import FLOATS, Problem, as_array, make_problem
 
 ASSESSED_ROWS = 1 << 12
+ASSESSED_ELEMENTS = 1 << 24
+"""Probabilities that `assess` computes at a time."""
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
 CALIBRATION_ARRAY = "calibration"
@@ -236,8 +238,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         if categories is not None:
             columns[:] = np.searchsorted(self.categories_, categories)
         confidence, novelty = np.empty(len(features)), np.empty(len(features))
-        for first in range(0, len(features), ASSESSED_ROWS):
-            rows = slice(first, first + ASSESSED_ROWS)
+        n_rows = max(1, min(ASSESSED_ROWS, ASSESSED_ELEMENTS // len(self.categories_)))
+        for first in range(0, len(features), n_rows):
+            rows = slice(first, first + n_rows)
             log_p = partitioner.log_probabilities(self._unit(features[rows], first))
             if categories is None:
                 columns[rows] = log_p.argmax(axis=1)

@@ -21,6 +21,8 @@ from newkinds.selection.rehearsal import FloatArray, Rehearsal
 
 CALIBRATED = 1 << 14
 """Hidden samples of one rehearsal that are looked at."""
+CALIBRATED_ELEMENTS = 1 << 26
+"""Their probabilities, half a gigabyte: of more than 4,096 categories fewer samples are looked at."""
 SHARPEST, SOFTEST = 4.0, 0.02
 LEAST_SHARE = 0.01
 """Odds are taken of shares no nearer to 0 or 1 than this."""
@@ -68,7 +70,8 @@ def calibrate(
     matched_logs, matched_columns, logs, is_new, n_kept = [], [], [], [], []
     for rehearsal, partitioner in zip(rehearsals, partitioners, strict=True):
         hidden = np.flatnonzero(rehearsal.hidden)
-        places = _spread(np.arange(len(hidden)), CALIBRATED)
+        most = max(1, min(CALIBRATED, CALIBRATED_ELEMENTS // len(partitioner.weights)))
+        places = _spread(np.arange(len(hidden)), most)
         truth = rehearsal.truth[places]
         log_p = partitioner.log_probabilities(problem.samples.take(hidden[places]).cpu().numpy())
         columns = _own_columns(truth, log_p.argmax(1), rehearsal.n_kept)

@@ -42,6 +42,8 @@ UNSUPERVISED_LAM = 1.0
 """Of G where no label can choose: the paper's in the search for K."""
 SILHOUETTE_MOST = 20
 """Largest K tried when no label says anything: the index costs one k-means for each K."""
+SILHOUETTE_ELEMENTS = 1 << 28
+"""Distances computed at a time: a gigabyte."""
 STAGE = "estimating the number of categories"
 
 
@@ -265,6 +267,11 @@ def _silhouette(problem: Problem, k: int, n_init: int, rng: np.random.RandomStat
     if k == 1:
         return 0.0
     features = problem.samples.take(np.arange(len(problem.columns))).cpu().numpy()
-    squares = 1 + (clustering.centroids**2).sum(1) - 2 * features @ clustering.centroids.T
-    nearest, second = np.sqrt(np.maximum(np.partition(squares, 1, axis=1)[:, :2], 0)).T
-    return float(np.mean((second - nearest) / np.maximum(second, np.finfo(np.float32).tiny)))
+    lengths = (clustering.centroids**2).sum(1)
+    gaps = []
+    n_rows = max(1, SILHOUETTE_ELEMENTS // k)
+    for first in range(0, len(features), n_rows):
+        squares = 1 + lengths - 2 * features[first : first + n_rows] @ clustering.centroids.T
+        nearest, second = np.sqrt(np.maximum(np.partition(squares, 1, axis=1)[:, :2], 0)).T
+        gaps.append((second - nearest) / np.maximum(second, np.finfo(np.float32).tiny))
+    return float(np.mean(np.concatenate(gaps)))

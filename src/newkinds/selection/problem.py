@@ -9,7 +9,7 @@ import torch
 from sklearn.utils import check_array, check_random_state
 from torch import Tensor
 
-from newkinds.engine import Partitioner, Samples
+from newkinds.engine import Partitioner, Samples, check_fits, clustering_bytes
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories, to_columns
 from newkinds.metrics import clustering_accuracy
@@ -101,7 +101,7 @@ class Problem:
         )
 
     def check_n_categories(self, n_categories: int) -> int:
-        """`n_categories` if that many can be found here, or say why not."""
+        """`n_categories` if that many can be found here, in the memory that there is, or say why not."""
         if n_categories < self.n_known:
             raise InputError(
                 f"n_categories={n_categories} is fewer than the {self.n_known} categories that have labels"
@@ -111,6 +111,8 @@ class Problem:
                 f"n_categories={n_categories} is more than {self.n_known} known categories and "
                 f"{self.most_categories - self.n_known} unlabelled samples can make"
             )
+        least = clustering_bytes(self.samples, n_categories, restarts=1)  # k-means itself counts its restarts
+        check_fits(least, self.samples, n_categories, "a fit")
         return int(n_categories)
 
 
