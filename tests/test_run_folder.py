@@ -444,3 +444,22 @@ def test_what_json_cannot_hold_is_left_out_of_the_record(tmp_path: Path) -> None
     assert record["source"]["name"] == "odd \\udcff name"
     assert load(tmp_path).n_categories_ == 3
     assert write_report(tmp_path).exists()
+
+
+def test_what_could_not_be_read_again_is_refused_when_it_is_saved(tmp_path: Path) -> None:
+    collection = FeatureSet(X, LABELS, encoder={"name": "mine"})
+    discovery = discover(collection, PIM(3, lam=0.3, max_iter=2, random_state=0))
+    with pytest.raises(InputError, match="encoder lacks kind, fingerprint"):
+        save_run(discovery, tmp_path, "birds")
+
+
+def test_a_start_that_is_too_large_to_be_written_down_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", 3 * X.shape[1] - 1)
+    start = np.eye(X.shape[1])[:3]
+    save_run(discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2)), tmp_path, "birds")
+    assert load(tmp_path).init == PIM().init
+    monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", 3 * X.shape[1])
+    save_run(discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2)), tmp_path, "birds")
+    assert np.array_equal(load(tmp_path).init, start)
