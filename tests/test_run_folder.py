@@ -5,7 +5,9 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +185,22 @@ def test_runs_of_older_versions_may_hold_nan_where_null_belongs(run: Path) -> No
     refused(read_run, run, r"run\.json is damaged: chosen\.temperature should be a number greater than 0; got None")
 
 
+@contextmanager
+def no_waiting() -> Iterator[None]:
+    """Fail a test that waits, as it would for what someone writes into a FIFO."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @pytest.mark.parametrize("name", ["run.json", "model.safetensors", "predictions.parquet", "features.npy"])
 @pytest.mark.parametrize("kind", ["folder", "FIFO", "missing"])
 def test_only_plain_files_are_opened(run: Path, name: str, kind: str) -> None:
@@ -193,7 +211,8 @@ def test_only_plain_files_are_opened(run: Path, name: str, kind: str) -> None:
     elif kind == "FIFO":
         os.mkfifo(path)
     uses = {"model.safetensors": load, "predictions.parquet": write_report, "run.json": read_run}
-    refused(uses.get(name, verify_run), run, f"{name}.*" if name != "run.json" else r"has no run\.json")
+    with no_waiting():
+        refused(uses.get(name, verify_run), run, f"{name}.*" if name != "run.json" else r"has no run\.json")
 
 
 def test_a_gigantic_record_is_not_read(run: Path) -> None:
@@ -405,6 +424,15 @@ def test_a_table_that_the_report_cannot_show_is_refused(
     assert read_predictions(run).num_rows == 60
     edit_table(run, edit)
     refused(write_report, run, rf"predictions\.parquet.*{says}")
+
+
+def test_text_that_is_not_utf8_is_refused(run: Path) -> None:
+    def with_odd_bytes(table: pa.Table) -> pa.Table:
+        texts = pa.array([b"\xff"] * 60, pa.binary()).view(pa.string())
+        return table.set_column(table.column_names.index("text"), "text", texts)
+
+    edit_table(run, with_odd_bytes)
+    refused(write_report, run, r"predictions\.parquet cannot be read: .*UTF8")
 
 
 def test_a_table_that_is_none_is_refused(run: Path) -> None:
