@@ -229,7 +229,10 @@ def damaged_json(content: bytes) -> st.SearchStrategy[bytes]:
         key = json.dumps(way[-1]).encode()
         return edited(way, lambda *_: None).replace(key + b":", key + b": 1, " + key + b":", 1)
 
-    way = st.sampled_from(ways)
+    parts = {
+        first[0]: [way for way in ways if way[0] == first[0]] for first in ways
+    }  # as often the short as the long
+    way = st.sampled_from(list(parts)).flatmap(lambda part: st.sampled_from(parts[part]))
     edit = st.one_of(
         st.sampled_from([delete, nudge, retype]),
         st.builds(replace_by, st.sampled_from(ODD_VALUES)),

@@ -5,7 +5,9 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +102,8 @@ def refused(action: Callable[[Path], object], run: Path, text: str) -> None:
         ("n_iter", "3", "n_iter should be a whole number of at least 0; got '3'"),
         ("warnings", "all is well", "warnings should be a list"),
         ("warnings", [1], r"warnings\[0\] should be a text; got 1"),
-        ("seconds", {"fit": "long"}, r"seconds\.fit should be a number of at least 0; got 'long'"),
+        ("seconds", {"fit": "long"}, r"seconds\.'fit' should be a number of at least 0; got 'long'"),
+        ("seconds", {"\x1b[2J": -1}, r"seconds\.'\\x1b\[2J' should be a number of at least 0; got -1"),
         ("versions", {}, "versions lacks newkinds"),
         ("encoder", "vit", "encoder should be an object; got 'vit'"),
         ("encoder", {"name": "vit", "kind": "images"}, "encoder lacks fingerprint"),
@@ -183,6 +186,22 @@ def test_runs_of_older_versions_may_hold_nan_where_null_belongs(run: Path) -> No
     refused(read_run, run, r"run\.json is damaged: chosen\.temperature should be a number greater than 0; got None")
 
 
+@contextmanager
+def no_waiting() -> Iterator[None]:
+    """Fail a test that waits, as it would for what someone writes into a FIFO."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @pytest.mark.parametrize("name", ["run.json", "model.safetensors", "predictions.parquet", "features.npy"])
 @pytest.mark.parametrize("kind", ["folder", "FIFO", "missing"])
 def test_only_plain_files_are_opened(run: Path, name: str, kind: str) -> None:
@@ -193,7 +212,8 @@ def test_only_plain_files_are_opened(run: Path, name: str, kind: str) -> None:
     elif kind == "FIFO":
         os.mkfifo(path)
     uses = {"model.safetensors": load, "predictions.parquet": write_report, "run.json": read_run}
-    refused(uses.get(name, verify_run), run, f"{name}.*" if name != "run.json" else r"has no run\.json")
+    with no_waiting():
+        refused(uses.get(name, verify_run), run, f"{name}.*" if name != "run.json" else r"has no run\.json")
 
 
 def test_a_gigantic_record_is_not_read(run: Path) -> None:
@@ -407,6 +427,15 @@ def test_a_table_that_the_report_cannot_show_is_refused(
     refused(write_report, run, rf"predictions\.parquet.*{says}")
 
 
+def test_text_that_is_not_utf8_is_refused(run: Path) -> None:
+    def with_odd_bytes(table: pa.Table) -> pa.Table:
+        texts = pa.array([b"\xff"] * 60, pa.binary()).view(pa.string())
+        return table.set_column(table.column_names.index("text"), "text", texts)
+
+    edit_table(run, with_odd_bytes)
+    refused(write_report, run, r"predictions\.parquet cannot be read: .*UTF8")
+
+
 def test_a_table_that_is_none_is_refused(run: Path) -> None:
     (run / "predictions.parquet").write_bytes(b"PAR1 nothing PAR1")
     write_run(run, record_of(run))
@@ -444,3 +473,22 @@ def test_what_json_cannot_hold_is_left_out_of_the_record(tmp_path: Path) -> None
     assert record["source"]["name"] == "odd \\udcff name"
     assert load(tmp_path).n_categories_ == 3
     assert write_report(tmp_path).exists()
+
+
+def test_what_could_not_be_read_again_is_refused_when_it_is_saved(tmp_path: Path) -> None:
+    collection = FeatureSet(X, LABELS, encoder={"name": "mine"})
+    discovery = discover(collection, PIM(3, lam=0.3, max_iter=2, random_state=0))
+    with pytest.raises(InputError, match="encoder lacks kind, fingerprint"):
+        save_run(discovery, tmp_path, "birds")
+
+
+def test_a_start_that_is_too_large_to_be_written_down_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", 3 * X.shape[1] - 1)
+    start = np.eye(X.shape[1])[:3]
+    save_run(discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2)), tmp_path, "birds")
+    assert load(tmp_path).init == PIM().init
+    monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", 3 * X.shape[1])
+    save_run(discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2)), tmp_path, "birds")
+    assert np.array_equal(load(tmp_path).init, start)

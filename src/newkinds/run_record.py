@@ -104,7 +104,8 @@ class Keys:
         for name, item in value.items():
             shape = shapes.get(name, self.others)
             if shape is not None:
-                shape.check(f"{key}.{name}" if key else name, item)
+                shown = name if name in shapes else _shown(name)
+                shape.check(f"{key}.{shown}" if key else shown, item)
 
 
 Shape = Value | OrNull | Items | Row | Keys

@@ -53,6 +53,8 @@ WRITTEN_ROWS = 1 << 14
 """Samples written at a time."""
 CURVE_POINTS = 200
 """Points kept of a training curve."""
+LARGEST_PARAMETER = 1 << 21
+"""Numbers of an array (a start, say) that is still written down; a model loaded later has the default instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +109,8 @@ def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
 def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     """Write everything but the report into an existing folder; see `newkinds.run_folder`.
 
-    `run.json`, without which nothing takes the folder for a run, comes last.
+    `run.json`, without which nothing takes the folder for a run, comes last. It is read once: a record that could
+    not be read again should be known of while the model is still there.
     """
     began = time.perf_counter()
     model = discovery.model
@@ -117,6 +120,7 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     record["features"]["sha256"] = file_checksum(folder / FEATURES_FILE)
     record["seconds"]["write"] = round(time.perf_counter() - began, 3)
     write_run(folder, _strict(record))
+    read_run(folder)
 
 
 def _write_samples(discovery: Discovery, folder: Path) -> None:
@@ -185,7 +189,11 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
         "preprocessing": {"normalise": "l2"},
         "features": {"file": FEATURES_FILE, "dtype": "float16"},
         "method": method,
-        "parameters": {name: _plain(value) for name, value in model.get_params().items()},
+        "parameters": {
+            name: _plain(value)
+            for name, value in model.get_params().items()
+            if np.size(as_array(value)) <= LARGEST_PARAMETER
+        },
         "chosen": {
             "lam": getattr(model, "lam_", None),
             "temperature": model.temperature_,

@@ -47,3 +47,15 @@ def test_ticks_are_few_and_inside(low: float, high: float) -> None:
     ticks = _ticks(low, high)
     assert 2 <= len(ticks) <= 9
     assert all(low - 1e-9 <= tick <= high + 1e-9 for tick in ticks)
+
+
+@pytest.mark.parametrize(
+    "values", [(1e99, 1e99), (0.0, 5e-324), (-5e-324, 5e-324), (1.0, 1.0 + 2e-16), (-1e99, 1e99)]
+)
+def test_values_that_are_odd_are_drawn_too(values: tuple[float, float]) -> None:
+    """A run folder may hold any finite numbers."""
+    for percent in (False, True):
+        chart = line_chart(list(zip(values, values, strict=True)), x_label="x", y_label="y", percent=percent)
+        assert chart.count("<circle") == 2
+        assert "nan" not in chart
+        assert "inf" not in chart
