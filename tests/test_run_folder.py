@@ -485,10 +485,11 @@ def test_what_could_not_be_read_again_is_refused_when_it_is_saved(tmp_path: Path
 def test_a_start_that_is_too_large_to_be_written_down_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", 3 * X.shape[1] - 1)
     start = np.eye(X.shape[1])[:3]
-    save_run(discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2)), tmp_path, "birds")
-    assert load(tmp_path).init == PIM().init
-    monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", 3 * X.shape[1])
-    save_run(discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2)), tmp_path, "birds")
-    assert np.array_equal(load(tmp_path).init, start)
+    discovery = discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2))
+    for largest, expected in ((start.size - 1, PIM().init), (start.size, start)):
+        monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", largest)
+        folder = tmp_path / str(largest)
+        folder.mkdir()
+        save_run(discovery, folder, "birds")
+        assert np.array_equal(load(folder).init, expected)
