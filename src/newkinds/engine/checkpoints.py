@@ -13,8 +13,6 @@ warning says so, and the work goes on.
 
 import hashlib
 import json
-import os
-import platform
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -32,13 +30,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from newkinds import __version__
+from newkinds.errors import InputError
 from newkinds.runtime import n_processes, rank, sum_over_processes
+from newkinds.staging import accept_existing, staged
 
 SECONDS = 20.0
 """Between two states of the same work."""
 
-CHECKED, UNCHECKED, PARTIAL, DAMAGED = ".checked.safetensors", ".safetensors", ".partial", ".damaged"
-"""Endings: of states, of states of earlier versions, of states that are being written, of states set aside."""
+CHECKED, UNCHECKED, DAMAGED = ".checked.safetensors", ".safetensors", ".damaged"
+"""Endings: of states, of states of earlier versions, of states set aside."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -58,8 +58,6 @@ _place: ContextVar[_Place | None] = ContextVar("newkinds_checkpoints", default=N
 @contextmanager
 def checkpointing(folder: Path, seconds: float = SECONDS) -> Iterator[None]:
     """Keep the state of the work done inside the `with` block in a folder, made when it is first needed."""
-    if rank() == 0:
-        _remove_leftovers(folder)
     token = _place.set(_Place(folder, seconds))
     try:
         yield
@@ -112,20 +110,15 @@ class Checkpoint:
         folder = self._place.folder
         arrays = {name: np.asarray(values, order="C") for name, values in arrays.items()}
         content = save(arrays, metadata={"sha256": _checksum(arrays)})
-        partial = folder / f"{self._name}.{uuid4().hex}.{os.getpid()}@{platform.node()}{PARTIAL}"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            try:
-                _write(partial, content)
-                partial.replace(folder / f"{self._name}{CHECKED}")
-            finally:
-                partial.unlink(missing_ok=True)
-        except OSError as error:
+            with staged(folder / f"{self._name}{CHECKED}", replace=accept_existing) as stage:
+                stage.write_bytes(content)
+        except (OSError, InputError) as error:
             if not self._place.warned:
                 self._place.warned = True
                 warnings.warn(
-                    f"cannot write to {folder}: {error.strerror or error}. The work goes on, but after an "
-                    "interruption it would begin again from an earlier state",
+                    f"{error}. The work goes on, but after an interruption it would begin again from an earlier "
+                    "state",
                     stacklevel=2,
                 )
 
@@ -133,14 +126,6 @@ class Checkpoint:
         """Save the result, if the work took long enough to be worth it."""
         if self._place is not None and time.monotonic() - self._began >= self._place.seconds:
             self.save(result())
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a new file that survives a loss of power."""
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _checksum(arrays: Arrays) -> str:
@@ -183,28 +168,6 @@ def _set_aside(path: Path, why: str) -> None:
         f"the saved state {path} is damaged ({why}). It is set aside as {aside.name}, and its work begins anew",
         stacklevel=4,
     )
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what processes of this machine were writing when they were killed."""
-    for path in folder.glob(f"*{PARTIAL}"):
-        writer, _, host = path.name.removesuffix(PARTIAL).partition("@")
-        process = writer.rpartition(".")[2]
-        if host == platform.node() and process.isdecimal() and not _is_running(int(process)):
-            with suppress(OSError):
-                path.unlink()
-
-
-def _is_running(process: int) -> bool:
-    if os.name != "posix":
-        return True  # who knows: elsewhere signal 0 is not a question
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
 
 
 def _from_first(content: bytes) -> bytes:
