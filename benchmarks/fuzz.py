@@ -23,9 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from hypothesis import settings
 
 from tests.fuzzing import Fault, outcomes
+from tests.kept_targets import KEPT_TARGETS
 from tests.run_targets import RUN_TARGETS
 
-TARGETS = [*RUN_TARGETS]
+TARGETS = [*RUN_TARGETS, *KEPT_TARGETS]
 SHOWN_BYTES = 300
 
 

@@ -1,7 +1,7 @@
 """Damage done to files, and what may come of it: a refusal or the same answer, never a traceback or another answer.
 
 A `Target` says how its files are made, which one is damaged, how they are used, and whether the answer has to stay
-the same. `tests/test_fuzz_runs.py` tries a few damages of each target, `benchmarks/fuzz.py` thousands.
+the same. `tests/test_fuzz.py` tries a few damages of each target, `benchmarks/fuzz.py` thousands.
 """
 
 import json

@@ -141,3 +141,17 @@ def test_no_worker_outlives_its_parent(number: signal.Signals, tmp_path: Path) -
     assert parent.returncode != 0
     if number == signal.SIGINT:
         assert errors.splitlines()[-1] == "KeyboardInterrupt"
+
+
+def test_workers_that_are_ended_while_they_send_do_not_hold_anybody_up() -> None:
+    def leave_while_they_send() -> None:
+        with worker_processes(2) as pool:
+            # More than a pipe holds: a worker is nearly always in the midst of sending.
+            results = [pool.submit(bytes, 3_000_000) for _ in range(20)]
+            results[0].result()
+            raise KeyError
+
+    for _ in range(3):
+        with pytest.raises(KeyError):
+            leave_while_they_send()
+    assert not multiprocessing.active_children()

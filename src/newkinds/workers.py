@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from newkinds.errors import InputError
@@ -37,6 +37,7 @@ def worker_processes(
     except BaseException as error:
         for process in set(multiprocessing.active_children()) - children_before:
             process.terminate()
+        _end_results(pool)
         if isinstance(error, BrokenProcessPool):
             raise InputError(
                 "a worker process ended: there is too little memory, or this is a script that does not begin its "
@@ -45,6 +46,18 @@ def worker_processes(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_results(pool: ProcessPoolExecutor) -> None:
+    """Close our end of the pipe through which results come.
+
+    A worker that is ended while it sends one leaves half of it in the pipe. The pool would wait for the other half
+    for ever, since as long as we hold the pipe open somebody might still send it.
+    """
+    results: Any = getattr(pool, "_result_queue", None)  # private, but there in every version so far
+    if results is not None:
+        with suppress(OSError):
+            results._writer.close()
 
 
 def _serve(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
