@@ -11,6 +11,8 @@ from tests.fuzzing import Target, outcomes
 from tests.kept_targets import KEPT_TARGETS
 from tests.run_targets import RUN_TARGETS
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = 40
 """Damages of each target."""
 

@@ -159,7 +159,9 @@ def test_scikit_learns_private_module_is_known_in_one_place() -> None:
 def test_the_wheel_installs_into_an_empty_environment(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--outdir", wheels, ROOT], check=True, capture_output=True
+        [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", wheels, ROOT],
+        check=True,
+        capture_output=True,
     )
     (wheel,) = wheels.glob("newkinds-*.whl")
     venv.create(tmp_path / "empty", with_pip=True)

@@ -109,7 +109,7 @@ def test_killed_and_repeated_it_gives_the_same_and_leaves_nothing(
     whole = tmp_path / "whole"
     assert exit_code([*line, str(whole / out)]) == 0
     expected, listed = content(whole), sorted(os.listdir(whole))
-    every = 1 if request.config.getoption("--exhaustive") else 6
+    every = 1 if request.config.getoption("--exhaustive") else 9
     for step in range(0, MOST_STEPS, every):
         place = tmp_path / f"step-{step}"
         code = exit_code([*line, str(place / out)], step)

@@ -197,6 +197,7 @@ def test_named_columns_are_matched_by_name_in_predict(tmp_path):
     fail("predict", tmp_path / "run", tmp_path / "foreign.parquet", says="the column 'f0' of the run's features")
 
 
+@pytest.mark.slow
 def test_lines_before_a_bad_one_are_answered(made):
     good = json.dumps(X[0].tolist())
     done = subprocess.run(
@@ -227,6 +228,7 @@ def answering(made):
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_sample_is_answered_before_standard_input_is_closed(answering):
     assert ask(answering, X[0])["category"] == 0
     assert ask(answering, X[2]) | {"confidence": 1, "novelty": 1} == {
@@ -243,6 +245,7 @@ def test_a_sample_is_answered_before_standard_input_is_closed(answering):
     assert answering.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_stream_without_a_traceback(answering):
     ask(answering, X[0])
     answering.stdout.close()

@@ -91,6 +91,7 @@ def refusals(path: Path) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt", "npz", "npy"])
 def test_a_changed_file_is_read_or_refused(ending):

@@ -28,6 +28,8 @@ from newkinds.names import SEEDINGS, SOLVERS
 from newkinds.objective import PARTITION, RIM, SELECTION
 from newkinds.runtime import n_processes, processes, rank
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 120
 """Seconds until processes that do not answer are given up."""
 N, WIDTH, KNOWN = 3000, 16, 3
@@ -281,7 +283,6 @@ def test_bad_input_under_torchrun_is_said_and_leaves_nothing(of_two: Session) ->
     assert sorted(path.name for path in (of_two.folder / "runs").iterdir()) == sorted(COMMANDS)
 
 
-@pytest.mark.slow
 def test_three_processes_find_what_one_finds_up_to_rounding(of_one: Session, tmp_path: Path) -> None:
     of_three = torchrun("engine", tmp_path, n=3)
     assert_ended_well(of_three)
@@ -294,7 +295,6 @@ def test_three_processes_find_what_one_finds_up_to_rounding(of_one: Session, tmp
             np.testing.assert_allclose(values, ours[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.slow
 def test_a_process_that_dies_is_replaced_and_the_work_goes_on(of_one: Session, tmp_path: Path) -> None:
     """The killed one is started again by torchrun with all the others, from the last state that was saved."""
     session = torchrun("mortal", tmp_path, n=2, restarts=1)
