@@ -39,6 +39,7 @@ def test_without_arguments_the_commands_are_shown():
     assert "Traceback" not in shown
 
 
+@pytest.mark.slow
 def test_bad_input_gives_a_process_exit_code_2_and_one_line(tmp_path):
     source = write(tmp_path / "birds.npz", labels=TRUTH)
     line = command("discover", source, "--out", tmp_path / "run")

@@ -80,6 +80,7 @@ def test_a_point_in_the_name_is_kept(tmp_path):
     assert (png.name, svg.name) == ("dots.v2.png", "dots.v2.svg")
 
 
+@pytest.mark.slow
 def test_the_dot_chart_names_every_data_set_and_method_with_its_number(tmp_path):
     png, svg = draw_dots(tmp_path / "dots")
     drawn = texts(svg)
@@ -143,6 +144,7 @@ def test_without_seeds_there_is_no_word_of_them(tmp_path):
     assert "std" not in texts(svg).split("</metadata>")[1]
 
 
+@pytest.mark.slow
 def test_the_order_of_lams_and_classes_does_not_matter(tmp_path):
     order, classes = [2, 0, 3, 1], [3, 1, 0, 2]
     shuffled: dict[str, Any] = {

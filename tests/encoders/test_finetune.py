@@ -46,6 +46,7 @@ def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
     assert record["settings"]["epochs"] == 3
 
 
+@pytest.mark.slow
 def test_samples_of_a_category_come_closer(tiny: None, tiny_collection: RawCollection, tmp_path: Path) -> None:
     settings = Finetuning(epochs=60, batch_size=24, outputs=64, blocks=3, workers=0)
     losses = finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")

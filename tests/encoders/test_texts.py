@@ -60,6 +60,7 @@ def test_what_means_the_same_is_nearer(minilm):
     assert card @ missing > card @ refund + 0.2
 
 
+@pytest.mark.slow
 def test_neither_order_nor_company_changes_features(minilm):
     together = minilm.encode(TEXTS)
     assert close(minilm.encode(TEXTS[::-1])[::-1], together)

@@ -59,6 +59,7 @@ def test_the_record_that_the_others_are_made_from_is_valid(folder: Path) -> None
 
 @settings(max_examples=300)
 @given(st.binary(max_size=30) | VALUES.map(lambda value: json.dumps(value).encode()))
+@pytest.mark.slow
 def test_an_encoder_json_of_any_shape_is_an_input_error(folder: Path, content: bytes) -> None:
     assert "is not a whole encoder" in load_with(folder, content)
 

@@ -60,6 +60,7 @@ def test_the_curve_holds_what_was_tried_within_the_bounds(found: Count) -> None:
     assert found.curve[nearest] > found.curve[min(found.curve)]
 
 
+@pytest.mark.slow
 def test_counting_is_repeatable(twelve: tuple[np.ndarray, np.ndarray], found: Count) -> None:
     assert counted(*twelve, 8, 200) == found
 
@@ -79,12 +80,14 @@ def test_bounds_that_leave_no_choice_are_the_answer(twelve: tuple[np.ndarray, np
     assert (count.n_categories, count.interval, list(count.curve)) == (only, (only, only), [only])
 
 
+@pytest.mark.slow
 def test_no_new_category_is_counted_where_there_is_none() -> None:
     count = counted(*blobs([40] * 8, 8), 8, 100)
     assert count.n_categories <= 9
     assert count.interval[0] == 8
 
 
+@pytest.mark.slow
 def test_the_estimate_is_reached_by_its_name(twelve: tuple[np.ndarray, np.ndarray]) -> None:
     found = estimate_n_categories(*twelve, method="rehearsal", bounds=(8, 40), random_state=0, device="cpu")
     assert found.method == "rehearsal"
@@ -191,6 +194,7 @@ def test_unequal_known_categories_say_less_about_the_others() -> None:
     assert 0 < variance([20, 25, 35, 40], 8) < variance([5, 10, 35, 70], 8)
 
 
+@pytest.mark.slow
 def test_one_label_for_each_known_category_does_not_hide_the_new_ones() -> None:
     """No category that keeps labels has one to hide: nothing was seen of how many samples stay, or are lost."""
     X, y = blobs([40] * 12, 8)

@@ -346,6 +346,7 @@ def test_a_single_setting_is_chosen() -> None:
     assert found.estimates == pytest.approx(found.scores.mean(axis=0))
 
 
+@pytest.mark.slow
 def test_a_search_is_repeatable() -> None:
     settings = [Setting(lam, t) for lam in (0.03, 0.3) for t in (15.0, 25.0, 40.0)]
     (first, _, columns), (second, _, again) = (rehearsed(settings, seed=5) for _ in range(2))
