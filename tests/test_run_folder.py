@@ -211,7 +211,11 @@ def test_only_plain_files_are_opened(run: Path, name: str, kind: str) -> None:
         path.mkdir()
     elif kind == "FIFO":
         os.mkfifo(path)
-    uses = {"model.safetensors": load, "predictions.parquet": write_report, "run.json": read_run}
+    uses: dict[str, Callable[[Path], object]] = {
+        "model.safetensors": load,
+        "predictions.parquet": write_report,
+        "run.json": read_run,
+    }
     with no_waiting():
         refused(uses.get(name, verify_run), run, f"{name}.*" if name != "run.json" else r"has no run\.json")
 

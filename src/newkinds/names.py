@@ -33,6 +33,8 @@ Classifier = Literal["simgcd", "uno"]
 """Methods whose classification loss can train an encoder."""
 Kind = Literal["images", "texts"]
 """What an encoder takes."""
+ENCODER_KEYS = ("name", "kind", "fingerprint")
+"""What the record of an encoder needs, in run folders and files of features."""
 PredictionFormat = Literal["csv", "jsonl", "parquet"]
 BenchmarkName = Literal["datasets", "main", "estimate-k", "estimated-k", "ablation", "init", "lambda", "all"]
 

@@ -80,6 +80,13 @@ def verify_run(run: str | Path) -> list[str]:
     return [*names, RUN_FILE] if "checksums" in record else names
 
 
+def check_if_own(path: str | Path, run: str | Path) -> None:
+    """Refuse a file that belongs to the run and was changed or damaged; other files are not looked at."""
+    path = Path(path)
+    if path.name in CHECKED_FILES and path.is_file() and path.parent.resolve() == Path(run).resolve():
+        check_file(path, read_run(run))
+
+
 def check_file(path: Path, record: dict[str, Any]) -> None:
     """Refuse a file of a run folder that cannot be read, or is not the one that `run.json` describes."""
     open_file(path).close()

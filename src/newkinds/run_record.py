@@ -16,6 +16,7 @@ from typing import Any
 
 from newkinds import METHOD_CLASSES, __version__
 from newkinds.errors import InputError
+from newkinds.names import ENCODER_KEYS
 
 SCHEMA_VERSION = 1
 RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE = (
@@ -181,7 +182,7 @@ RECORD = Keys(
         "versions": Keys({"newkinds": TEXT}, others=TEXT),
     },
     optional={
-        "encoder": OrNull(Keys({"name": TEXT, "kind": TEXT, "fingerprint": TEXT})),
+        "encoder": OrNull(Keys(dict.fromkeys(ENCODER_KEYS, TEXT))),
         "skipped": Items(Row((TEXT, TEXT))),
         "features": Keys(optional={"sha256": CHECKSUM}),
         "checksums": Keys(dict.fromkeys((RUN_FILE, *CHECKED_FILES), CHECKSUM)),

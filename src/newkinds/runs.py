@@ -24,6 +24,7 @@ from newkinds import __version__
 from newkinds.data import FeatureSet
 from newkinds.data.pictures import png
 from newkinds.data.writing import text_column
+from newkinds.encoders import given_encoder
 from newkinds.engine import normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
@@ -259,10 +260,13 @@ def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int,
     return warnings
 
 
-def load(run: str | Path) -> CategoryDiscoverer:
+def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
     The model is checked against `run.json`; a run that was changed or damaged is an InputError.
+
+    No encoder that the run names is loaded. `encoder` says where you have it, if that is elsewhere or the run is
+    somebody else's: it is loaded to see that its fingerprint is the run's, and is trusted from then on.
 
     Its `category_names_` maps every id in `categories_` to a name, `source_columns_` are the names of the features
     where they had any, and `encoder_` says what made the features of photos or texts. The objective's curve and the
@@ -305,6 +309,8 @@ def load(run: str | Path) -> CategoryDiscoverer:
     model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
     model.source_columns_ = record["source"].get("columns")
     model.encoder_ = record.get("encoder")
+    if encoder is not None:
+        model.encoder_ = given_encoder(model.encoder_, encoder)
     chosen, curves = record["chosen"], record["curves"]
     if chosen["n_categories_rule"] is not None:
         model.n_categories_search_ = CategoryCount(

@@ -5,7 +5,9 @@ import io
 import json
 import os
 import select
+import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,7 @@ from tests.commands.command_line import (
     invoke,
     printed,
     rows_of,
+    succeed,
     write,
 )
 
@@ -252,3 +255,16 @@ def test_a_reader_that_goes_away_ends_the_stream_without_a_traceback(answering):
     answering.stdin.write(json.dumps(X[1].tolist()).encode() + b"\n")
     assert answering.wait(PATIENCE) == 0
     assert answering.stderr.read() == b""
+
+
+def test_predict_refuses_the_runs_own_features_if_they_were_changed(made, tmp_path):
+    run = Path(shutil.copytree(made, tmp_path / "run"))
+    features = run / "features.npy"
+    assert len(rows_of(printed("predict", run, features))) > 0
+    content = bytearray(features.read_bytes())
+    content[-2] ^= 4
+    features.write_bytes(content)
+    fail("predict", run, features, says="features.npy is not the file that run.json describes")
+    fail("predict", run, run / ".." / "run" / "features.npy", says="it was changed or damaged")
+    features.rename(tmp_path / "features.npy")
+    succeed("predict", run, tmp_path / "features.npy")

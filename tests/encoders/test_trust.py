@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from newkinds import InputError
+from newkinds import PIM, InputError
+from newkinds.data import digits
 from newkinds.data.raw import RawCollection
 from newkinds.encoders import (
     Encoding,
@@ -24,10 +26,13 @@ from newkinds.encoders import (
 from newkinds.encoders.finetune import finetune
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED, is_own
 from newkinds.encoders.trust import TRUSTED_FILE, remember_encoder, trusted_encoders
+from newkinds.runs import discover, load, save_run
 from tests.commands.command_line import SMALL as COMMAND_SMALL
 from tests.commands.command_line import fail, record_of, succeed, write_record
 from tests.encoders.tiny_training import SMALL, load_encoder_from, tiny_encoder
 
+QUICK = PIM(n_categories=10, lam=0.3, temperature=25, max_iter=3, consensus=1)
+OTHER_KERNEL = np.ones((5, 3, 4, 4), dtype=np.float32)
 PLAIN = Encoding(device="cpu", workers=0)
 NEVER = "the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give it"
 
@@ -128,7 +133,7 @@ def test_an_encoder_that_was_another_when_it_was_given_is_refused_before_it_is_l
 
 def test_an_encoder_that_has_changed_since_is_refused_and_not_remembered(record, new, model, image_onnx) -> None:
     load_encoder(str(model), device="cpu")
-    image_onnx(model, kernel=np.ones((5, 3, 4, 4), dtype=np.float32))
+    image_onnx(model, kernel=OTHER_KERNEL)
     with pytest.raises(InputError, match="is not the one the run was made with"):
         features_for(record, new, PLAIN)
     assert trusted_encoders() == {str(model): record["fingerprint"]}
@@ -226,3 +231,27 @@ def test_predict_with_the_run_of_somebody_else(
     fail(*ask, says="'tiny.onnx', which was never used on this machine; if you trust it", stdin=b"y\n" * 5)
     assert succeed(*ask, "--encoder", "tiny.onnx").stdout == answers
     assert succeed(*ask).stdout == answers
+
+
+# In Python
+
+
+def test_loading_a_run_loads_no_encoder_unless_it_is_given(tmp_path, record, new, model, image_onnx, loads) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    save_run(discover(replace(digits(), encoder=record), QUICK), run, "photos")
+    model.rename(moved := tmp_path / "moved.onnx")
+    written = load(run).encoder_
+    assert written["name"] == record["name"]
+    assert loads == []
+    given = load(run, encoder=str(moved)).encoder_
+    assert given == {**written, "name": str(moved.resolve())}
+    assert len(features_for(given, new, PLAIN).features) == len(new)
+    with pytest.raises(InputError, match="is not the one the run was made with"):
+        load(run, encoder=str(image_onnx(tmp_path / "other.onnx", kernel=OTHER_KERNEL)))
+
+
+def test_a_run_of_features_takes_no_encoder(tmp_path, model) -> None:
+    save_run(discover(digits(), QUICK), tmp_path, "digits")
+    with pytest.raises(InputError, match=r"the run was made of features; the encoder .* has nothing to do"):
+        load(tmp_path, encoder=str(model))

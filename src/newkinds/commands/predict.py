@@ -66,7 +66,7 @@ def predict(
     from newkinds.data import read_source, read_stream, standard_input
     from newkinds.encoders import features_for
     from newkinds.predictions import format_of, predictions_table, table_writer
-    from newkinds.run_folder import RUN_FILES
+    from newkinds.run_folder import RUN_FILES, check_if_own
     from newkinds.runs import load
     from newkinds.runtime import report_progress
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
@@ -77,6 +77,7 @@ def predict(
     if out is not None:
         check_not_read(out, source, *(run / name for name in RUN_FILES))
         check_target(out, folder=False, replace=replace)
+    check_if_own(source, run)
     model = load(run)
     names = model.category_names_
     with table_writer(out, form, replace, raw=raw) as write:

@@ -15,7 +15,7 @@ from newkinds.data.labelling import encode_with_truth, read_labels
 from newkinds.data.tables import PANDAS_INDEX, Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels
-from newkinds.names import FEATURE_ENDINGS, RELEASED_FILES, listed
+from newkinds.names import ENCODER_KEYS, FEATURE_ENDINGS, RELEASED_FILES, listed
 from newkinds.runtime import check_memory, in_bytes
 
 ENCODER_METADATA = "newkinds.encoder"
@@ -196,7 +196,7 @@ def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
         record = json.loads(str(written))
     except UNREADABLE as error:
         raise InputError(f"{path}: what it says about its encoder is damaged: {error}") from error
-    if not isinstance(record, dict) or not {"name", "kind", "fingerprint"} <= set(record):
+    if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in ENCODER_KEYS):
         raise InputError(f"{path}: what it says about its encoder must have a name, a kind and a fingerprint")
     return record
 

@@ -4,7 +4,7 @@ Importing this room is light: PyTorch and the rest are imported when an encoder 
 """
 
 from newkinds.encoders.cache import default_cache
-from newkinds.encoders.collecting import Encoding, as_features, encoder_record, features_for
+from newkinds.encoders.collecting import Encoding, as_features, encoder_record, features_for, given_encoder
 from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import load_encoder
@@ -22,5 +22,6 @@ __all__ = [
     "encode",
     "encoder_record",
     "features_for",
+    "given_encoder",
     "load_encoder",
 ]

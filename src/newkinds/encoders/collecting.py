@@ -13,11 +13,10 @@ from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
 from newkinds.errors import InputError
+from newkinds.names import ENCODER_KEYS
 
 SHOWN = 3
 """Samples that were left out and are named in a note."""
-RECORD_KEYS = ("name", "kind", "fingerprint")
-"""What new samples need of an encoder's record."""
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,26 @@ def features_for(
     if encoding.name is None:
         encoder = load_trusted(record["name"], record["fingerprint"], collection.kind, **options)
     else:
-        encoder = load_encoder(encoding.name, collection.kind, **options)
-        check_fingerprint(encoder, encoding.name, record["fingerprint"])
+        encoder = _load_given(record, encoding.name, **options)
     return as_features(collection, encoding, encoder)
 
 
+def given_encoder(record: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
+    """A run's record of its encoder, with the place where the user has it; InputError if that is another one."""
+    if record is None:
+        raise InputError(f"the run was made of features; the encoder {name!r} has nothing to do")
+    _check_record(record, "the run")
+    return {**record, "name": _load_given(record, name, device="cpu").name}
+
+
+def _load_given(record: Mapping[str, Any], name: str, **options: Any) -> Encoder:
+    encoder = load_encoder(name, record["kind"], **options)
+    check_fingerprint(encoder, name, record["fingerprint"])
+    return encoder
+
+
 def _check_record(record: Mapping[str, Any], owner: str) -> None:
-    if missing := [key for key in RECORD_KEYS if not isinstance(record.get(key), str)]:
+    if missing := [key for key in ENCODER_KEYS if not isinstance(record.get(key), str)]:
         raise InputError(f"{owner}: the record of the encoder is damaged, it has no {' and no '.join(missing)}")
 
 
