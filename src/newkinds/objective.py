@@ -6,7 +6,8 @@ category k for sample i, `pi_k` the marginal over a set S, entropies over a set 
 
     sum_k pi_k log pi_k  +  lam * mean_{i in C} H(p_i)  +  cross_entropy * mean_{i in L} -log p_{i, y_i}
 
-which is minimised. Everything below works on tensors of shape (runs, categories, samples), so that many
+which is minimised. Where categories are expected to have uneven shares, log pi_k is taken relative to them: the
+first term is then the divergence of the marginal from the shares, up to a constant. Everything below works on tensors of shape (runs, categories, samples), so that many
 partitions of the same samples are judged at once (samples last: every operation then runs along memory, however
 few categories there are). The closed form is checked against autograd and against
 finite differences in `tests/test_objective.py`.
@@ -176,6 +177,7 @@ def value_and_gradient(
     ----------
     log_p : Tensor of shape (runs, categories, samples)
     log_pi : Tensor of shape (runs, categories)
+        Less the logarithms of expected shares, if there are any.
     labels : Tensor of shape (runs, samples) or (1, samples)
         Column of each sample's category, -1 where it has none.
     weights : RunWeights
@@ -201,7 +203,9 @@ def value_and_gradient(
     return value, gradient
 
 
-def objective_value(log_p: Tensor, labels: Tensor, objective: Objective) -> Tensor:
+def objective_value(
+    log_p: Tensor, labels: Tensor, objective: Objective, log_shares: Tensor | float = 0.0
+) -> Tensor:
     """The objective of one partition by its definition, term by term.
 
     This is the plain statement that the closed form is tested against; it can be differentiated by autograd.
@@ -211,6 +215,8 @@ def objective_value(log_p: Tensor, labels: Tensor, objective: Objective) -> Tens
     log_p : Tensor of shape (samples, categories)
     labels : Tensor of shape (samples,)
     objective : Objective
+    log_shares : Tensor of shape (categories,), optional
+        Logarithms of expected shares, relative to even ones.
     """
     known = labels != UNLABELLED
     subsets = {"all": torch.ones_like(known), "unlabelled": ~known, "none": torch.zeros_like(known)}
@@ -219,7 +225,7 @@ def objective_value(log_p: Tensor, labels: Tensor, objective: Objective) -> Tens
     value = log_p.new_zeros(())
     if (members := subsets[objective.marginal]).any():
         pi = p[members].mean(0)
-        value = value + (pi * log_marginal(pi)).sum()
+        value = value + (pi * (log_marginal(pi) - log_shares)).sum()
     if (members := subsets[objective.entropy]).any():
         size = n if objective.denominator == "all" else int(members.sum())
         value = value - objective.lam * (p * log_p)[members].sum() / size

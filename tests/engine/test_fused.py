@@ -50,12 +50,13 @@ def runs_of(kind: str, start: np.ndarray, labels: np.ndarray) -> list[Run]:
         "euclidean": euclidean,
         "padded": [*linear, Run(start[:9], PARTITION.at(0.7)), Run(start[:6], RIM.at(0.2))],
         "own labels": [*linear, Run(start, RIM.at(0.2), temperature=5.0, labels=hidden)],
+        "shares": [*linear, Run(start[:9], PARTITION.at(0.3), shares=np.arange(1.0, 10.0))],
         "unlabelled": [Run(start, SELECTION, labels=np.full(len(labels), -1))],
         "all sorts": [*linear, *euclidean, Run(start[:8], RIM.at(0.2), temperature=5.0, labels=hidden)],
     }[kind]
 
 
-KINDS = ["linear", "euclidean", "padded", "own labels", "unlabelled", "all sorts"]
+KINDS = ["linear", "euclidean", "padded", "own labels", "shares", "unlabelled", "all sorts"]
 
 
 def apart(one: torch.Tensor, other: torch.Tensor) -> np.ndarray:

@@ -59,6 +59,7 @@ def mixed_runs(start: np.ndarray, labels: np.ndarray) -> list[Run]:
         Run(start, SELECTION.at(0.5)),
         Run(start[:5], RIM, geometry="euclidean"),
         Run(start + np.float32(0.1), RIM.at(0.2), temperature=5.0, labels=hidden),
+        Run(start[:3], PARTITION.at(0.3), shares=np.array([0.1, 0.6, 0.3])),
     ]
 
 

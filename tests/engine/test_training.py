@@ -31,7 +31,8 @@ def plain_loop(features: torch.Tensor, labels: np.ndarray, run: Run, epochs: int
             logits = -run.temperature / 2 * torch.cdist(features, weights).square()
         else:
             logits = run.temperature * features @ weights.T
-        objective_value(torch.log_softmax(logits, dim=1), torch.from_numpy(labels), run.objective).backward()
+        log_p, log_shares = torch.log_softmax(logits, dim=1), torch.from_numpy(run.log_shares)
+        objective_value(log_p, torch.from_numpy(labels), run.objective, log_shares).backward()
         optimiser.step()
     return weights.detach().numpy()
 
@@ -44,6 +45,7 @@ def runs_of_all_sorts(start: np.ndarray, labels: np.ndarray) -> list[Run]:
         Run(start, SELECTION.at(0.5)),
         Run(start[:2], RIM, geometry="euclidean"),
         Run(start + np.float32(0.1), RIM.at(0.2), temperature=5.0, labels=hidden),
+        Run(start[:3], PARTITION.at(0.3), shares=np.array([0.1, 0.6, 0.3])),
     ]
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -44,6 +45,8 @@ class Run:
     geometry : {"linear", "euclidean"}
     labels : ndarray of shape (samples,), optional
         This run's own labels (columns of `start`, -1 = unlabelled); by default the labels that all runs share.
+    shares : ndarray of shape (categories,), optional
+        Expected shares of the categories, which the marginal is drawn to; by default even ones.
     """
 
     start: FloatArray
@@ -51,6 +54,16 @@ class Run:
     temperature: float = TEMPERATURE
     geometry: Geometry = "linear"
     labels: IntArray | None = None
+    shares: npt.NDArray[np.float64] | None = None
+
+    @property
+    def log_shares(self) -> FloatArray:
+        """Logarithms of the expected shares relative to even ones: 0 where they are even."""
+        if self.shares is None:
+            return np.zeros(len(self.start), dtype=np.float32)
+        if self.shares.shape != (len(self.start),) or not (self.shares > 0).all():
+            raise InputError(f"shares must be {len(self.start)} positive numbers; got {self.shares!r}")
+        return np.log(self.shares / self.shares.mean()).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -62,6 +75,8 @@ class Batch:
     start : Tensor of shape (runs, categories, features)
     padding : Tensor of shape (runs, categories)
         Added to the logits: 0, or `PADDING` for a category that a run lacks.
+    log_shares : Tensor of shape (runs, categories)
+        See `Run.log_shares`.
     temperature, euclidean : Tensor of shape (runs,)
     labels : Tensor of shape (1 or runs, own samples)
         One row where all runs have the same.
@@ -71,6 +86,7 @@ class Batch:
 
     start: Tensor
     padding: Tensor
+    log_shares: Tensor
     temperature: Tensor
     euclidean: Tensor
     labels: Tensor
@@ -81,12 +97,13 @@ class Batch:
         n, width, device = len(samples), samples.width, samples.device
         categories = max(len(run.start) for run in runs)
         start = torch.zeros(len(runs), categories, width)
-        padding = torch.zeros(len(runs), categories)
+        padding, log_shares = torch.zeros(2, len(runs), categories)
         for r, run in enumerate(runs):
             if run.start.shape[1] != width:
                 raise InputError(f"the start has {run.start.shape[1]} features a category, the samples {width}")
             start[r, : len(run.start)] = torch.from_numpy(run.start)
             padding[r, len(run.start) :] = PADDING
+            log_shares[r, : len(run.start)] = torch.from_numpy(run.log_shares)
         shared = np.full(n, -1, dtype=np.int64) if labels is None else labels
         run_labels = [shared if run.labels is None else run.labels for run in runs]
         for run, columns in zip(runs, run_labels, strict=True):
@@ -103,6 +120,7 @@ class Batch:
         return cls(
             start=start.to(device),
             padding=padding.to(device),
+            log_shares=log_shares.to(device),
             temperature=torch.tensor([run.temperature for run in runs], dtype=torch.float32, device=device),
             euclidean=torch.tensor([float(run.geometry == "euclidean") for run in runs], device=device),
             labels=torch.from_numpy(np.stack([columns[samples.own] for columns in distinct])).to(device),
@@ -118,6 +136,7 @@ class Batch:
             self,
             start=self.start[runs],
             padding=self.padding[runs],
+            log_shares=self.log_shares[runs],
             temperature=self.temperature[runs],
             euclidean=self.euclidean[runs],
             labels=self.labels if len(self.labels) == 1 else self.labels[runs],
@@ -202,7 +221,7 @@ class BlockEvaluator:
                 pi += marginal(p, batch.labels[:, self.samples.within(rows)], batch.terms)
             return pi
 
-        log_pi = log_marginal(sum_over_lanes(self.samples, lane_marginal))
+        log_pi = log_marginal(sum_over_lanes(self.samples, lane_marginal)) - batch.log_shares
 
         def lane_gradient(lane: slice) -> Tensor:
             # One tensor for all sums: gradients, their sums over samples, values.

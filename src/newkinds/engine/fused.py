@@ -78,7 +78,8 @@ class FusedEvaluator:
         self.logits = torch.empty(part, runs * self.columns, dtype=torch.float16, device=device)
         self.log_sums = torch.empty(self.rows, runs, device=device)  # log of the sum of exponentials
         self.counts = (batch.padding == 0).sum(1).int()
-        self.bias = torch.zeros(runs, self.columns, device=device)
+        self.bias, self.log_shares = torch.zeros(2, runs, self.columns, device=device)
+        self.log_shares[:, :categories] = batch.log_shares
         self.any_euclidean = bool(batch.euclidean.any())
         terms = batch.terms
         self.terms = torch.cat(
@@ -159,11 +160,11 @@ class FusedEvaluator:
                 pi = self.marginals.sum(0) if pi is None else pi.add_(self.marginals.sum(0))
         if pi is None:
             _log_marginals[(triton.cdiv(self.columns, 32), runs)](
-                self.marginals, self.log_pi, self.steps, programs, runs, self.columns, TINY,
+                self.marginals, self.log_shares, self.log_pi, self.steps, programs, runs, self.columns, TINY,
                 BLOCK=32, PARTS=32, num_warps=4,
             )  # fmt: skip
         else:
-            self.log_pi.copy_(log_marginal(sum_over_processes(pi)))
+            self.log_pi.copy_(log_marginal(sum_over_processes(pi)) - self.log_shares)
             self.steps += 1
         products = column_sums = None
         for number, rows in enumerate(self.parts):
@@ -354,9 +355,10 @@ def _gradients(
 
 @triton.jit(do_not_specialize=["n_programs", "n_runs"])
 def _log_marginals(
-    marginals, log_pi, steps, n_programs, n_runs, columns, tiny, BLOCK: tl.constexpr, PARTS: tl.constexpr
+    marginals, log_shares, log_pi, steps, n_programs, n_runs, columns, tiny,
+    BLOCK: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Logarithm of the sum of all programs' marginals; counts the step by the way."""
+    """Logarithm of the sum of all programs' marginals, less that of the shares; counts the step by the way."""
     run = tl.program_id(1)
     k = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     in_range = k < columns
@@ -366,7 +368,8 @@ def _log_marginals(
         at = (program.to(tl.int64) * n_runs + run)[:, None] * columns + k[None, :]
         added += tl.load(marginals + at, mask=(program < n_programs)[:, None] & in_range[None, :], other=0.0)
     pi = tl.sum(added, axis=0)
-    tl.store(log_pi + run * columns + k, tl.log(tl.maximum(pi, tiny)), mask=in_range)
+    expected = tl.load(log_shares + run * columns + k, mask=in_range, other=0.0)
+    tl.store(log_pi + run * columns + k, tl.log(tl.maximum(pi, tiny)) - expected, mask=in_range)
     if (run == 0) & (tl.program_id(0) == 0):
         tl.store(steps, tl.load(steps) + 1)
 

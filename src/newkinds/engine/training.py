@@ -190,4 +190,4 @@ def _backend(samples: Samples, batch: Batch) -> tuple[Any, Any]:
 def _decides(runs: Sequence[Run]) -> Iterator[Any]:
     """Everything that decides the result of these runs, for a checkpoint."""
     for run in runs:
-        yield from (run.start, run.labels, (run.objective, run.temperature, run.geometry))
+        yield from (run.start, run.labels, run.shares, (run.objective, run.temperature, run.geometry))
