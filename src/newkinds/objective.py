@@ -7,10 +7,11 @@ category k for sample i, `pi_k` the marginal over a set S, entropies over a set 
     sum_k pi_k log pi_k  +  lam * mean_{i in C} H(p_i)  +  cross_entropy * mean_{i in L} -log p_{i, y_i}
 
 which is minimised. Where categories are expected to have uneven shares, log pi_k is taken relative to them: the
-first term is then the divergence of the marginal from the shares, up to a constant. Everything below works on tensors of shape (runs, categories, samples), so that many
-partitions of the same samples are judged at once (samples last: every operation then runs along memory, however
-few categories there are). The closed form is checked against autograd and against
-finite differences in `tests/test_objective.py`.
+first term is then the divergence of the marginal from the shares, up to a constant.
+
+Everything below works on tensors of shape (runs, categories, samples), so that many partitions of the same samples
+are judged at once (samples last: every operation then runs along memory, however few categories there are). The
+closed form is checked against autograd and against finite differences in `tests/test_objective.py`.
 """
 
 from collections.abc import Sequence

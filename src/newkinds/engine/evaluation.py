@@ -63,7 +63,7 @@ class Run:
             return np.zeros(len(self.start), dtype=np.float32)
         if self.shares.shape != (len(self.start),) or not (self.shares > 0).all():
             raise InputError(f"shares must be {len(self.start)} positive numbers; got {self.shares!r}")
-        return np.log(self.shares / self.shares.mean()).astype(np.float32)
+        return np.asarray(np.log(self.shares / self.shares.mean()), dtype=np.float32)
 
 
 @dataclass(frozen=True)
