@@ -135,7 +135,7 @@ def test_keys_that_older_versions_lack_are_not_needed(run: Path) -> None:
     for parts, keys in (
         (record, ("checksums", "encoder", "skipped", "preprocessing", "features")),
         (record["source"], ("columns", "features")),
-        (record["chosen"], ("n_categories_interval", "rehearsal_spread", "calibration")),
+        (record["chosen"], ("n_categories_interval", "size_ratio", "rehearsal_spread", "calibration")),
         (record["curves"], ("rehearsal",)),
     ):
         for key in keys:

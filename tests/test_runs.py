@@ -1,5 +1,6 @@
 """The run folder: what is in it, and the way back."""
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from newkinds.data import digits
 from newkinds.report import write_report
 from newkinds.run_folder import check_replaceable, read_predictions, read_run
 from newkinds.runs import Discovery, discover, save_run
+from newkinds.selection.n_categories import CategoryCount
 
 
 def small(labels: np.ndarray | None = None, **extra: Any) -> FeatureSet:
@@ -54,6 +56,8 @@ def test_the_folder_holds_what_is_promised(folder: Path) -> None:
 def test_the_record_says_what_was_chosen_and_how(folder: Path, found: Discovery) -> None:
     record = read_run(folder)
     assert record["schema_version"] == 1
+    assert record["chosen"]["size_ratio"] == found.model.size_ratio_ == 1.0
+    assert not any("as large as" in warning for warning in record["warnings"])
     assert record["chosen"]["lam"] == found.model.lam_
     assert record["chosen"]["n_categories"] == 10
     assert record["curves"]["lam"] == [[lam, score] for lam, score in found.model.lam_curve_.items()]
@@ -71,6 +75,19 @@ def test_the_record_says_what_was_chosen_and_how(folder: Path, found: Discovery)
 def test_lam_at_the_edge_is_warned_of(folder: Path) -> None:
     (warning,) = [text for text in read_run(folder)["warnings"] if "λ" in text]
     assert "is at the edge of the range that was tried (0.1 to 0.3)" in warning
+
+
+def test_uneven_sizes_and_a_wide_interval_are_warned_of(found: Discovery, tmp_path: Path) -> None:
+    model = copy.copy(found.model)
+    model.size_ratio_ = 0.25
+    model.n_categories_search_ = CategoryCount(10, {}, (5, 50), "rehearsal", interval=(8, 14))
+    save_run(Discovery(found.collection, model), tmp_path, "digits")
+    record = read_run(tmp_path)
+    assert record["chosen"]["size_ratio"] == 0.25
+    assert load(tmp_path).size_ratio_ == 0.25
+    told = " ".join(record["warnings"])
+    assert "there may be between 8 and 14 categories" in told
+    assert "new categories seem to be 0.25 times as large as known ones" in told
 
 
 def test_predictions_agree_with_the_model(folder: Path, found: Discovery) -> None:

@@ -159,6 +159,7 @@ RECORD = Keys(
             optional={
                 "n_categories_bounds": OrNull(Row((COUNT, COUNT))),
                 "n_categories_interval": OrNull(Row((COUNT, COUNT))),
+                "size_ratio": OrNull(POSITIVE),
                 "rehearsal_spread": OrNull(NUMBER),
                 "calibration": Keys(others=OrNull(NUMBER)),
             },

@@ -50,6 +50,9 @@ from newkinds.selection.rehearsal import Rehearsed
 
 logger = logging.getLogger(__name__)
 
+WIDE = 1.5
+"""Factor between the ends of an interval from which on it is said to be wide."""
+
 WRITTEN_ROWS = 1 << 14
 """Samples written at a time."""
 CURVE_POINTS = 200
@@ -202,6 +205,7 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
             "n_categories_rule": None if search is None else search.method,
             "n_categories_bounds": None if search is None else list(search.bounds),
             "n_categories_interval": None if search is None or search.interval is None else list(search.interval),
+            "size_ratio": getattr(model, "size_ratio_", None),
             "rehearsal_spread": None if rehearsal is None else _number(rehearsal.spread),
             "calibration": asdict(model.calibration_),
         },
@@ -250,6 +254,18 @@ def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int,
         warnings.append(
             f"the estimated number of categories, {search.n_categories}, is at the bound of its search "
             f"({search.bounds[0]} to {search.bounds[1]}): the true one may lie beyond"
+        )
+    if search is not None and search.interval is not None:
+        low, high = search.interval
+        if high > WIDE * low:
+            warnings.append(
+                f"there may be between {low} and {high} categories: how large the new ones are, compared with the "
+                "known ones, is not clear"
+            )
+    ratio = getattr(model, "size_ratio_", 1.0)
+    if ratio != 1.0:
+        warnings.append(
+            f"new categories seem to be {ratio:.2g} times as large as known ones, and were looked for as such"
         )
     for size, what in ((0, "empty"), (1, "of a single sample")):
         members = [names[c] for c, n in sizes.items() if n == size]
@@ -323,6 +339,8 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
     if chosen["lam"] is not None:
         model.lam_ = chosen["lam"]
         model.lam_curve_ = None if curves["lam"] is None else dict(map(tuple, curves["lam"]))
+        if (ratio := chosen.get("size_ratio", 1.0)) is not None:  # earlier versions had even sizes only
+            model.size_ratio_ = ratio
         model.objective_curve_ = model.rehearsal_ = None
     return model
 

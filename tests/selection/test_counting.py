@@ -5,7 +5,18 @@ import pytest
 
 from newkinds import InputError, estimate_n_categories
 from newkinds.labels import UNLABELLED
-from newkinds.selection.counting import RATIO, Count, _Observation, _peak, _quantiles, _Search, count_categories
+from newkinds.selection.counting import (
+    RATIO,
+    RESOLUTION,
+    Count,
+    _even_density,
+    _peak,
+    _quantiles,
+    _Search,
+    _uneven_density,
+    count_categories,
+)
+from newkinds.selection.pairs import SizeRatio
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.rehearsal import Recovery, draw_rehearsals
 
@@ -135,52 +146,89 @@ def test_a_broad_top_counts_more_than_a_lone_spike() -> None:
 
 
 @pytest.mark.parametrize("n_new", [0, 2, 6, 24])
-def test_sizes_tell_the_number_exactly_where_all_categories_are_equal(n_new: int) -> None:
+def test_sizes_tell_the_number_where_all_categories_are_equal(n_new: int) -> None:
     """6 known categories of 40, half labelled: of the unlabelled samples 120 are of known ones, 40 of each new."""
     y = np.concatenate([np.repeat(np.arange(6), 20), np.full(120 + 40 * n_new, UNLABELLED)])
     problem = posed(np.random.default_rng(0).normal(size=(len(y), 4)), y)
-    rehearsals = draw_rehearsals(problem, 4)
-    search = _Search(problem, rehearsals, 0.01)
-    assert search.kept_share == pytest.approx(4 / 6)
-    everything = [(np.arange(4), np.arange(2))] * len(rehearsals)
-    in_kept = 4 * 20 / (120 + 40 * n_new)  # of the unlabelled samples, those of categories that keep labels
-
-    def by_size(stayed: int, strayed: int) -> float:
-        """When so many of ten hidden samples of a kept, of a hidden category end in kept ones."""
-        shown = in_kept * stayed / 10 + (1 - in_kept) * strayed / 10
-        counts = np.array([[10, stayed]] * 4), np.array([[10, strayed]] * 2)
-        return search._by_size([_Observation(RECOVERY, *counts, shown)] * len(rehearsals), everything)
-
-    assert by_size(10, 0) == pytest.approx(6 + n_new)
-    assert by_size(7, 2) == pytest.approx(6 + n_new)
+    search = _Search(problem, draw_rehearsals(problem, 4), 0.01)
+    assert search._by_size(120 / (120 + 40 * n_new)) == pytest.approx(6 + n_new)
 
 
 def log_peaks(*peaks: float) -> np.ndarray:
     return np.log(np.repeat(np.array(peaks), 50))
 
 
+def grid(lower: float, upper: float) -> np.ndarray:
+    return np.linspace(np.log(lower - 0.5), np.log(upper + 0.5), RESOLUTION)
+
+
+def even(size: float, deviation: float, peaks: np.ndarray, lower: int, upper: int) -> np.ndarray:
+    at = grid(lower, upper)
+    return _quantiles(at, _even_density(at, np.log(size), deviation, peaks))
+
+
 def test_sizes_and_peak_that_agree_make_a_narrow_interval_about_both() -> None:
-    low, middle, high = _quantiles(np.log(100), 0.03, log_peaks(98, 100, 102), 50, 400)
+    low, middle, high = even(100, 0.03, log_peaks(98, 100, 102), 50, 400)
     assert middle == pytest.approx(100, abs=1)
     assert 92 < low < 97
     assert 103 < high < 108
 
 
 def test_an_interval_holds_both_of_two_sure_answers_that_disagree() -> None:
-    low, middle, high = _quantiles(np.log(180), 0.035, log_peaks(211, 216, 221), 100, 400)
+    low, middle, high = even(180, 0.035, log_peaks(211, 216, 221), 100, 400)
     assert low < 180 < high
     assert low < middle < high
     assert high > 211
 
 
 def test_a_peak_that_may_be_anywhere_leaves_the_word_to_the_sizes() -> None:
-    _, middle, _ = _quantiles(np.log(90), 0.1, log_peaks(*np.geomspace(50, 200, 40)), 50, 400)
+    _, middle, _ = even(90, 0.1, log_peaks(*np.geomspace(50, 200, 40)), 50, 400)
     assert middle == pytest.approx(90, rel=0.03)
 
 
 def test_a_bound_can_be_the_answer() -> None:
-    low, middle, _ = _quantiles(np.log(8), 0.03, log_peaks(8), 8, 100)
+    low, middle, _ = even(8, 0.03, log_peaks(8), 8, 100)
     assert round(middle) == round(low) == 8
+
+
+@pytest.mark.parametrize("ratio", [0.25, 0.5, 2.0, 4.0])
+def test_sure_pairs_tell_the_number_whatever_the_sizes(ratio: float) -> None:
+    """50 known categories, and as many samples of new ones as 40 such categories have."""
+    at = grid(50, 1000)
+    low, middle, high = _quantiles(at, _uneven_density(at, SizeRatio(np.log(ratio), 0.05), 40.0, 50))
+    assert middle == pytest.approx(50 + 40 / ratio, rel=0.03)
+    assert low < 50 + 40 / ratio < high
+    assert high - low < 0.5 * 40 / ratio
+
+
+def test_the_less_sure_the_pairs_the_wider_the_interval() -> None:
+    at, widths = grid(50, 1000), []
+    for deviation in (0.1, 0.3, 1.0):
+        low, _, high = _quantiles(at, _uneven_density(at, SizeRatio(0.0, deviation), 40.0, 50))
+        widths.append(high / low)
+    assert widths == sorted(widths)
+
+
+def test_pairs_decide_whether_sizes_are_even() -> None:
+    search = _Search(posed(*blobs([10] * 4, 2)), [], 0.01)
+
+    def evenness(log: float, deviation: float) -> float:
+        search.pairs = SizeRatio(log, deviation)
+        return search.evenness
+
+    assert evenness(0.0, 0.1) > 0.85
+    assert evenness(np.log(4), 0.2) < 0.01
+    assert evenness(np.log(1 / 4), 0.2) < 0.01
+    assert evenness(np.log(4), 5.0) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("known", "new"), [(40, 10), (12, 40)])
+def test_categories_of_uneven_sizes_are_within_the_interval(known: int, new: int) -> None:
+    """With only ten known ones the answer may be far off, but says so."""
+    count = counted(*blobs([known] * 10 + [new] * 6, 10), 10, 200)
+    assert count.interval[0] <= 16 <= count.interval[1]
+    assert count.by_pairs.log * np.log(new / known) > 0
 
 
 def test_unequal_known_categories_say_less_about_the_others() -> None:
@@ -203,16 +251,23 @@ def test_one_label_for_each_known_category_does_not_hide_the_new_ones() -> None:
     assert abs(np.log(count.by_size / 12)) < 2 * np.log(RATIO)
 
 
-def test_sizes_are_read_where_there_are_more_categories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With few, samples of new categories have none but a known one to go to."""
-    problem = posed(*blobs([10] * 4, 2))
-    search = _Search(problem, draw_rehearsals(problem, 1), 0.01)
-    four = np.full(2, 4)
-    hidden = Recovery(four, four, four, four, four, np.array([True, True]))
-    counts = np.array([[4, 4]]), np.array([[4, 0], [4, 0]])
-    search.observations = {k: [_Observation(hidden, *counts, in_kept=1 / k)] for k in (4, 8, 16, 32)}
-    monkeypatch.setattr(search, "_by_size", lambda observations, drawn: 1 / observations[0].in_kept)
-    assert search.estimates()[1] == pytest.approx(np.sqrt(16 * 32))
+class Says:
+    """In place of `Stays`."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+
+    def known_share(self, generator: np.random.Generator | None = None) -> float:
+        return self.share
+
+
+def test_sizes_are_read_where_there_are_more_categories() -> None:
+    """With few, samples of new categories have none but a known one to go to. Uneven shares know better."""
+    search = _Search(posed(*blobs([10] * 4, 2)), [], 0.01)
+    search.stays = {4: Says(0.9), 8: Says(0.8), 16: Says(0.4), 32: Says(0.2)}  # type: ignore[dict-item]
+    assert search.known_share() == pytest.approx(0.3)
+    search.measured = Says(0.7)  # type: ignore[assignment]
+    assert search.known_share() == 0.7
 
 
 @pytest.mark.parametrize(("peak", "least", "most"), [(30, 7, 42), (10, 7, 14), (6, 5, 14)])
@@ -229,6 +284,7 @@ def test_the_search_goes_on_while_the_peak_is_at_its_end(
 
     visited: set[int] = set()
     monkeypatch.setattr(_Search, "visit", visit)
+    monkeypatch.setattr(_Search, "look_around", lambda self, number: self.visit([number]))
     monkeypatch.setattr(_Search, "estimates", estimates)
     monkeypatch.setattr(_Search, "conclude", lambda self, *_: visited.update(self.observations))
     count_categories(posed(*blobs([10] * 8, 5)), 5, 100)

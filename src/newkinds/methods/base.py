@@ -119,6 +119,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
                 stacklevel=2,
             )
         n_categories, search = self._resolve_n_categories(problem)
+        if search is not None:
+            problem = replace(problem, known_share=search.known_share)
         outcome = self._discover(problem, n_categories)
         for name in LOADED_ONLY:
             self.__dict__.pop(name, None)

@@ -29,6 +29,7 @@ from newkinds.selection.rules import (
     check_lam_grid,
     choose_setting,
 )
+from newkinds.selection.sizes import expected_shares
 
 CONSENSUS_TOLERANCE = 2e-4
 """Of the trainings whose consensus is only the start of another."""
@@ -112,6 +113,9 @@ class PIM(InfoMax):
     lam_ : float
     lam_curve_ : dict of float to float, or None
         Labelled accuracy of G for each candidate, where lam was chosen by it.
+    size_ratio_ : float
+        Size of new categories relative to known ones, which the marginal was drawn to. It is 1, the paper's, unless
+        rehearsals showed clearly that the sizes are uneven.
     rehearsal_ : Rehearsed or None
         How every setting did in the rehearsals, where there were any.
     objective_curve_ : ndarray of shape (n_iter_,)
@@ -204,9 +208,10 @@ n_iter_, stopped_
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         choice = self._choose(own_generator(problem), n_categories)
-        start = self._consensus_start(problem, n_categories, choice.setting)
-        run = Run(start, self._objective.at(choice.setting.lam), choice.setting.temperature)
-        facts = {"lam_curve": choice.lam_curve, "rehearsal": choice.rehearsal}
+        shares = expected_shares(choice.ratio, problem.n_known, n_categories)
+        start = self._consensus_start(problem, n_categories, choice.setting, shares)
+        run = Run(start, self._objective.at(choice.setting.lam), choice.setting.temperature, shares=shares)
+        facts = {"lam_curve": choice.lam_curve, "rehearsal": choice.rehearsal, "size_ratio": choice.ratio}
         outcome = self._partition(problem, run, facts)
         unlabelled = outcome.columns[~problem.labelled]
         share_new = float((unlabelled >= problem.n_known).mean()) if unlabelled.size else 0.0
@@ -225,7 +230,9 @@ n_iter_, stopped_
         )
         return choose_setting(problem, self.lam, self.temperature, question)
 
-    def _consensus_start(self, problem: Problem, n_categories: int, setting: Setting) -> npt.NDArray[np.float32]:
+    def _consensus_start(
+        self, problem: Problem, n_categories: int, setting: Setting, shares: npt.NDArray[np.float64] | None
+    ) -> npt.NDArray[np.float32]:
         """The consensus of trainings from different starts, or a single start where that is asked for."""
         n_runs = self._recipe().consensus if self.consensus is None else int(self.consensus)
         if n_runs == 1 or not isinstance(self.init, str):
@@ -233,7 +240,8 @@ n_iter_, stopped_
         part = problem.excerpt(n_categories, REHEARSED)
         objective = self._objective.at(setting.lam)
         runs = [
-            Run(self._start(part, n_categories, n_init=1), objective, setting.temperature) for _ in range(n_runs)
+            Run(self._start(part, n_categories, n_init=1), objective, setting.temperature, shares=shares)
+            for _ in range(n_runs)
         ]
         trained = self._training(CONSENSUS_TOLERANCE).train(part, runs, "consensus")
         best_first = np.argsort([trained.curve(r)[-1] for r in range(n_runs)], kind="stable")

@@ -62,6 +62,8 @@ class CategoryCount:
     method : str
     interval : tuple of int, optional
         In which the number lies with a probability of 90 %, where the rule says so.
+    known_share : float, optional
+        Of the unlabelled samples, those that belong to known categories, where the rule says so.
     """
 
     n_categories: int
@@ -69,6 +71,7 @@ class CategoryCount:
     bounds: tuple[int, int]
     method: str
     interval: tuple[int, int] | None = None
+    known_share: float | None = None
 
     @property
     def at_bound(self) -> bool:
@@ -156,7 +159,9 @@ def by_rehearsal(problem: Problem, search: Search) -> CategoryCount:
     if lower == upper:  # nothing to look for; everything may be labelled
         return CategoryCount(lower, {}, (lower, upper), "rehearsal", (lower, upper))
     count = count_categories(problem.excerpt(2 * problem.n_known, REHEARSED), lower, upper)
-    return CategoryCount(count.n_categories, count.curve, (lower, upper), "rehearsal", count.interval)
+    return CategoryCount(
+        count.n_categories, count.curve, (lower, upper), "rehearsal", count.interval, count.known_share
+    )
 
 
 def by_labelled_accuracy(problem: Problem, search: Search, *, method: CountRule) -> CategoryCount:

@@ -41,6 +41,8 @@ class Problem:
     rng : RandomState
     kmeans_tolerance : float
         How far k-means is taken, see `newkinds.engine.kmeans`: to its end, except in an excerpt.
+    known_share : float, optional
+        Share of the unlabelled samples that belong to known categories, where it was estimated with their number.
     """
 
     samples: Samples
@@ -48,6 +50,7 @@ class Problem:
     known: IntArray
     rng: np.random.RandomState
     kmeans_tolerance: float = 0.0
+    known_share: float | None = None
 
     @property
     def n_known(self) -> int:
@@ -93,12 +96,11 @@ class Problem:
         ]
         one_of_each = np.unique(self.columns, return_index=True)[1]
         rows = np.unique(np.concatenate([*drawn, one_of_each]))
-        return replace(
-            self,
-            samples=Samples(self.samples.take(rows)),
-            columns=self.columns[rows],
-            kmeans_tolerance=EXCERPT_TOLERANCE,
-        )
+        return replace(self.part(rows), kmeans_tolerance=EXCERPT_TOLERANCE)
+
+    def part(self, rows: IntArray) -> "Problem":
+        """The same problem with some of its samples, of which every known category must have a labelled one."""
+        return replace(self, samples=Samples(self.samples.take(rows)), columns=self.columns[rows])
 
     def check_n_categories(self, n_categories: int) -> int:
         """`n_categories` if that many can be found here, in the memory that there is, or say why not."""

@@ -147,9 +147,10 @@ class Recovery:
         in_column = np.maximum(self.hidden_in_column + self.unlabelled_in_column, 1)
         return np.asarray(self.shares * np.sqrt(np.minimum(accounted_for / in_column, 1.0)))
 
-    def score(self, ratio: float) -> float:
-        """Mean of `scores` over the hidden samples."""
-        return float((self.scores(ratio) * self.sizes).sum() / self.sizes.sum())
+    def score(self, ratio: float, by_category: bool = False) -> float:
+        """Mean of `scores` over the hidden samples, or over the categories."""
+        scores = self.scores(ratio)
+        return float(scores.mean() if by_category else (scores * self.sizes).sum() / self.sizes.sum())
 
 
 def draw_rehearsals(problem: Problem, n_rehearsals: int) -> list[Rehearsal]:
@@ -227,9 +228,16 @@ def rehearse(
     *,
     objective: Objective,
     weight_decay: float,
+    shares: FloatArray | None = None,
+    by_category: bool = False,
     stage: str = "rehearsing",
 ) -> tuple[Rehearsed, tuple[Partitioner, ...]]:
-    """Find the best of some settings, and the partitioner it gave in each of the `REHEARSALS`."""
+    """Find the best of some settings, and the partitioner it gave in each of the `REHEARSALS`.
+
+    `shares` are those that the marginal is drawn to, by default even ones. `by_category` lets every category count
+    the same, as it should where the hidden ones are larger than those they stand for: otherwise the settings that
+    find the large ones would win.
+    """
     training = replace(REHEARSAL_TRAINING, weight_decay=weight_decay)
     scores = np.full((len(rehearsals), len(settings)), np.nan)
     alive, estimates = np.arange(len(settings)), np.zeros(len(settings))
@@ -242,9 +250,9 @@ def rehearse(
         current = rehearsals[first : first + n_rehearsals]
         starts = [REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels) for rehearsal in current]
         runs = [
-            Run(start, objective.at(settings[s].lam), settings[s].temperature, labels=rehearsal.labels)
+            Run(start, objective.at(setting.lam), setting.temperature, labels=rehearsal.labels, shares=shares)
             for rehearsal, start in zip(current, starts, strict=True)
-            for s in alive.tolist()
+            for setting in (settings[s] for s in alive.tolist())
         ]
         trained = training.train(problem, runs, f"{stage} ({round_number + 1} of {len(ROUNDS)})").partitioners
         for i, rehearsal in enumerate(current):
@@ -255,7 +263,7 @@ def rehearse(
             ]
             if round_number == 0:
                 ratio = unlabelled_ratio(recoveries)
-            scores[first + i, alive] = [recovery.score(ratio) for recovery in recoveries]
+            scores[first + i, alive] = [recovery.score(ratio, by_category) for recovery in recoveries]
             partitioners.append(dict(zip(alive.tolist(), of_rehearsal, strict=True)))
         estimates = _smoothed(settings, _levelled(scores[: len(partitioners)], alive))
     best = int(alive[np.argmax(estimates[alive])])

@@ -27,6 +27,7 @@ from newkinds.selection.rehearsal import (
     draw_rehearsals,
     rehearse,
 )
+from newkinds.selection.sizes import evened, expected_shares, measure_known_share, settled_ratio
 from newkinds.selection.training import Start, Training
 
 UNREHEARSED = Setting(lam=0.03, temperature=40.0)
@@ -43,6 +44,8 @@ class Choice:
     lam_curve: dict[float, float] | None = None
     rehearsal: Rehearsed | None = None
     calibration: Calibration = field(default_factory=Calibration)
+    ratio: float = 1.0
+    """Of the size of a new category to that of a known one, to train with."""
 
 
 @dataclass(frozen=True)
@@ -99,18 +102,30 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     """The setting that recovers hidden categories best; see `newkinds.selection.rehearsal`."""
     lams = question.lam_grid if question.lam is None else (question.lam,)
     temperatures = None if question.temperature is None else (question.temperature,)
-    part = problem.excerpt(question.n_categories, REHEARSED)
+    n_categories, weight_decay = question.n_categories, question.training.weight_decay
+    part = problem.excerpt(n_categories, REHEARSED)
+    known_share = problem.known_share
+    if n_categories == problem.n_known:
+        known_share = 1.0
+    elif known_share is None:
+        known_share = measure_known_share(part, n_categories, weight_decay)
+    ratio = settled_ratio(part, known_share, n_categories)
+    if ratio > 1:
+        part, ratio = evened(part, n_categories, known_share, weight_decay), 1.0
     rehearsals = draw_rehearsals(part, REHEARSALS)
     rehearsed, partitioners = rehearse(
         part,
         rehearsals,
-        question.n_categories,
+        n_categories,
         candidates(lams, temperatures),
         objective=question.objective,
-        weight_decay=question.training.weight_decay,
+        weight_decay=weight_decay,
+        shares=expected_shares(ratio, part.n_known, n_categories, rehearsals[0].n_kept),
+        by_category=ratio < 1,
     )
     calibration = calibrate(part, rehearsals, partitioners)
-    return Choice(rehearsed.chosen, rehearsal=rehearsed, calibration=calibration)
+    ratio = settled_ratio(problem, known_share, n_categories)
+    return Choice(rehearsed.chosen, rehearsal=rehearsed, calibration=calibration, ratio=ratio)
 
 
 def by_labelled_accuracy(problem: Problem, question: Question) -> Choice:

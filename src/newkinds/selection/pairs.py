@@ -1,0 +1,195 @@
+"""How much larger or smaller than known categories are new ones? An answer that does not lean on any sizes.
+
+Two samples of one category are similar more often than two of different ones; how often, known categories tell.
+Among the samples that a rehearsal takes for new, similar pairs are the more frequent the larger their categories
+are: with n_j samples in category j, of m, about `a sum n_j^2 + b m^2` ordered pairs are similar, where `a + b` is
+the chance for two samples of one category and b that for two of different ones. Hidden categories, which are among
+those samples, show a and b; the rest says `sum n_j^2 / m`, the size of the category of a typical new sample.
+Divided by the same of the hidden categories it is the ratio that is looked for.
+
+Some of those samples belong to known categories. Hidden samples stand in for them: every one is subtracted as often
+as there are unlabelled samples for a labelled one.
+
+What counts as similar is a threshold on the cosine. A low one is more even between categories, a high one hardly
+mistakes two categories for one; several are tried, and each counts by how little it varies when the hidden
+categories are drawn again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.selection.problem import Problem
+from newkinds.selection.rehearsal import FloatArray, Rehearsal
+
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Share of the pairs of a known category that are less similar than a threshold."""
+PAIRED = 6000
+"""Samples of a rehearsal that are compared with each other."""
+SAMPLED = 30
+"""Samples of a known category whose pairs the thresholds are taken from."""
+BLOCK = 1024
+"""Rows of similarities at a time."""
+DRAWS = 60
+LEAST_DEVIATION = 0.1
+"""Of the logarithm of the ratio at one threshold."""
+FEW_CATEGORIES = 1.0
+"""Deviation that a single known category would leave, since it may not be like the new ones; with n, the n-th part
+of its square."""
+EXTREME = 50.0
+"""Ratios beyond this, or its inverse, are taken for it, and for hardly more than a guess: where no sample belongs to
+a new category, fewer pairs may be similar than by chance."""
+LEAST_NEW = 0.05
+"""Of the samples that were taken for new, those that are at least."""
+
+
+@dataclass(frozen=True)
+class SizeRatio:
+    """Logarithm of the ratio of sizes, new to known, and its standard deviation."""
+
+    log: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class _Similar:
+    """Similar pairs among the samples that one rehearsal takes for new.
+
+    Groups of samples: each hidden category, then hidden samples of kept ones, last those without a label.
+
+    Attributes
+    ----------
+    sizes : ndarray of shape (groups,)
+    pairs : ndarray of shape (thresholds, groups, groups)
+        Ordered pairs of different samples that are similar.
+    stand_in : float
+        Labelled samples of kept categories for each hidden one.
+    """
+
+    sizes: FloatArray
+    pairs: FloatArray
+    stand_in: float
+
+    @property
+    def n_hidden(self) -> int:
+        return len(self.sizes) - 2
+
+
+def size_ratio_by_pairs(
+    problem: Problem, rehearsals: Sequence[Rehearsal], columns: Sequence[IntArray], unlabelled_ratio: float
+) -> SizeRatio:
+    """The ratio, from rehearsals and the columns that every sample ended in.
+
+    `unlabelled_ratio` is the number of unlabelled samples of a known category for each labelled one.
+    """
+    generator = np.random.default_rng(problem.rng.randint(2**31 - 1))
+    thresholds = _thresholds(problem, generator)
+    similar = [
+        _similar_pairs(problem, rehearsal, ended, thresholds, generator)
+        for rehearsal, ended in zip(rehearsals, columns, strict=True)
+    ]
+    whole = [np.arange(each.n_hidden) for each in similar]
+    found = _log_ratios(similar, whole, unlabelled_ratio)
+    drawn = np.array(
+        [
+            _log_ratios(similar, [generator.integers(len(own), size=len(own)) for own in whole], unlabelled_ratio)
+            for _ in range(DRAWS)
+        ]
+    )
+    unclear = LEAST_DEVIATION**2 + (np.abs(found) >= np.log(EXTREME)) * np.log(EXTREME) ** 2
+    weights = 1 / (np.mean((drawn - found) ** 2, axis=0) + unclear)
+    weights /= weights.sum()
+    combined = float(found @ weights)
+    variance = (
+        np.mean((drawn @ weights - combined) ** 2)
+        + ((found - combined) ** 2 + unclear) @ weights
+        + FEW_CATEGORIES**2 / problem.n_known
+    )
+    return SizeRatio(combined, float(np.sqrt(variance)))
+
+
+def _thresholds(problem: Problem, generator: np.random.Generator) -> FloatArray:
+    similarities = []
+    for category in range(problem.n_known):
+        members = generator.permutation(np.flatnonzero(problem.columns == category))[:SAMPLED]
+        features = problem.samples.take(np.sort(members))
+        above = np.triu_indices(len(members), 1)
+        similarities.append((features @ features.T).cpu().numpy()[above])
+    together = np.concatenate(similarities)
+    return np.quantile(together, THRESHOLDS) if len(together) else np.array(THRESHOLDS)
+
+
+def _similar_pairs(
+    problem: Problem,
+    rehearsal: Rehearsal,
+    columns: IntArray,
+    thresholds: FloatArray,
+    generator: np.random.Generator,
+) -> _Similar:
+    truth = np.full(len(columns), UNLABELLED)
+    truth[rehearsal.hidden] = rehearsal.truth
+    rows = np.flatnonzero((columns >= rehearsal.n_kept) & (rehearsal.labels == UNLABELLED))
+    if len(rows) > PAIRED:
+        rows = np.sort(generator.choice(rows, PAIRED, replace=False))
+    own = truth[rows]
+    hidden = np.unique(own[own >= rehearsal.n_kept])
+    group = np.searchsorted(hidden, own)
+    group[(own >= 0) & (own < rehearsal.n_kept)] = len(hidden)
+    group[own == UNLABELLED] = len(hidden) + 1
+    n_groups = len(hidden) + 2
+    features = problem.samples.take(rows)
+    members = torch.nn.functional.one_hot(torch.from_numpy(group), n_groups).to(features)
+    pairs = np.zeros((len(thresholds), n_groups, n_groups))
+    for first in range(0, len(rows), BLOCK):
+        block = slice(first, first + BLOCK)
+        similarity = features[block] @ features.T
+        similarity.diagonal(first).fill_(-1.0)
+        for i, threshold in enumerate(thresholds.tolist()):
+            counts = members[block].T @ ((similarity > threshold).to(features) @ members)
+            pairs[i] += counts.double().cpu().numpy()
+    n_held_out = int((rehearsal.truth < rehearsal.n_kept).sum())
+    n_kept_labels = int((rehearsal.labels != UNLABELLED).sum()) + n_held_out
+    sizes = np.bincount(group, minlength=n_groups).astype(np.float64)
+    return _Similar(sizes, pairs, n_kept_labels / max(n_held_out, 1))
+
+
+def _log_ratios(similar: Sequence[_Similar], drawn: Sequence[IntArray], unlabelled_ratio: float) -> FloatArray:
+    """The logarithm of the ratio at each threshold, from the hidden categories that were drawn."""
+    across, n_across = np.zeros(len(THRESHOLDS)), 0.0  # pairs of different hidden categories: similar ones, all
+    for each, own in zip(similar, drawn, strict=True):
+        different = own[:, None] != own
+        across += (each.pairs[:, own][:, :, own] * different).sum(axis=(1, 2))
+        n_across += float((np.outer(each.sizes[own], each.sizes[own]) * different).sum())
+    chance = across / max(n_across, 1.0)
+    new, n_new, hidden, n_hidden = np.zeros((4, len(THRESHOLDS)))
+    for each, own in zip(similar, drawn, strict=True):
+        count, energy = _of_new(each, unlabelled_ratio)
+        new += energy - count**2 * chance
+        n_new += count
+        sizes = each.sizes[own]
+        several = sizes > 1
+        within = np.diagonal(each.pairs, axis1=1, axis2=2)[:, own[several]] / (sizes * (sizes - 1))[several]
+        whole = sizes[several] * (1 + unlabelled_ratio)
+        hidden += (whole**2 * (within - chance[:, None])).sum(axis=1)
+        n_hidden += whole.sum()
+    ratio = (new / n_new) / np.where(hidden > 0, hidden / np.maximum(n_hidden, 1.0), np.nan)
+    return np.log(np.clip(np.nan_to_num(ratio, nan=1 / EXTREME), 1 / EXTREME, EXTREME))
+
+
+def _of_new(similar: _Similar, unlabelled_ratio: float) -> tuple[float, FloatArray]:
+    """Samples of new categories among those taken for new, and similar pairs of them at each threshold.
+
+    A hidden category has unlabelled samples too, as many as its hidden ones stand for: within it the pairs are
+    taken with repetition.
+    """
+    n, sizes, pairs = similar.n_hidden, similar.sizes, similar.pairs
+    weights = unlabelled_ratio * np.append(np.ones(n), similar.stand_in)
+    count = sizes[-1] - weights @ sizes[:-1]
+    within = np.diagonal(pairs, axis1=1, axis2=2)[:, :n]
+    repeated = (within / np.maximum(sizes[:n] - 1, 1)).sum(axis=1) * unlabelled_ratio**2
+    known = np.einsum("i,tij,j->t", weights, pairs[:, :-1, :-1], weights) + repeated
+    energy = pairs[:, -1, -1] - 2 * pairs[:, -1, :-1] @ weights + known
+    return float(max(count, LEAST_NEW * sizes[-1], 1.0)), energy

@@ -1,0 +1,76 @@
+"""The ratio of sizes by similar pairs."""
+
+import numpy as np
+import pytest
+
+from newkinds.labels import UNLABELLED
+from newkinds.selection.pairs import SizeRatio, _log_ratios, _of_new, _Similar, size_ratio_by_pairs
+from newkinds.selection.problem import make_problem
+from newkinds.selection.rehearsal import Rehearsal, draw_rehearsals
+
+WIDTH = 40
+
+
+def ratio_of(n_known: int, known: int, new: list[int], seed: int = 0, noise: float = 0.15) -> SizeRatio:
+    """Every sample ends where it belongs; half of the known samples are labelled."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(n_known + len(new)), [*[known] * n_known, *new])
+    X = rng.normal(size=(n_known + len(new), WIDTH))[truth] / np.sqrt(WIDTH)
+    X += noise * rng.normal(size=(len(truth), WIDTH))
+    y = np.where((truth < n_known) & (np.arange(len(truth)) % 2 == 0), truth, UNLABELLED)
+    problem = make_problem(X.astype(np.float32), y, device="cpu", random_state=0)
+    rehearsals = draw_rehearsals(problem, 4)
+    return size_ratio_by_pairs(problem, rehearsals, [ended(problem.columns, truth, r) for r in rehearsals], 1.0)
+
+
+def ended(columns: np.ndarray, truth: np.ndarray, rehearsal: Rehearsal) -> np.ndarray:
+    kept = rehearsal.labels != UNLABELLED
+    column_of = np.full(truth.max() + 1, -1)
+    column_of[columns[kept]] = rehearsal.labels[kept]
+    others = np.flatnonzero(column_of < 0)
+    column_of[others] = rehearsal.n_kept + np.arange(len(others))
+    return column_of[truth]
+
+
+@pytest.mark.parametrize("new", [5, 10, 20, 40, 80])
+def test_the_ratio_is_found_whatever_it_is(new: int) -> None:
+    found = ratio_of(20, 20, [new] * 20)
+    assert abs(found.log - np.log(new / 20)) < 0.6
+    assert abs(found.log - np.log(new / 20)) < 2 * found.deviation
+
+
+def test_new_categories_of_differing_sizes_count_by_their_samples() -> None:
+    new = [4] * 10 + [36] * 10
+    typical = sum(n * n for n in new) / sum(new)
+    assert ratio_of(20, 20, new).log == pytest.approx(np.log(typical / 20), abs=0.4)
+
+
+def test_few_known_categories_say_less() -> None:
+    assert ratio_of(4, 20, [20] * 8).deviation > ratio_of(30, 20, [20] * 30).deviation
+    assert ratio_of(4, 20, [20] * 8).deviation > 0.5
+
+
+def similar(hidden: list[int], n_new: int, within: float, chance: float) -> _Similar:
+    """Hidden categories, as many unlabelled samples of each, and one new category; pairs as they are expected."""
+    sizes = np.array([*hidden, 0, sum(hidden) + n_new], dtype=float)
+    parts = np.array([*hidden, n_new], dtype=float)  # of the unlabelled samples
+    pairs = np.full((1, len(sizes), len(sizes)), 0.0)
+    for i, size in enumerate(hidden):
+        for j, other in enumerate(hidden):
+            pairs[0, i, j] = within * size * (size - 1) if i == j else chance * size * other
+        pairs[0, i, -1] = pairs[0, -1, i] = size * (within * size + chance * (parts.sum() - size))
+    pairs[0, -1, -1] = chance * (parts.sum() ** 2 - (parts**2).sum()) + within * (parts**2).sum()
+    return _Similar(sizes, np.repeat(pairs, 5, axis=0), stand_in=3.0)
+
+
+@pytest.mark.parametrize(("within", "chance"), [(1.0, 0.0), (0.4, 0.01)])
+def test_what_belongs_to_known_categories_is_taken_away_exactly(within: float, chance: float) -> None:
+    count, energy = _of_new(similar([10, 20, 30], 50, within, chance), unlabelled_ratio=1.0)
+    assert count == pytest.approx(50)
+    np.testing.assert_allclose(energy, within * 50**2)
+
+
+def test_expected_pairs_give_the_ratio_exactly() -> None:
+    """One new category of 80 samples; hidden ones of 20, with their unlabelled samples 40."""
+    given = similar([20, 20, 20], 80, 0.4, 0.01)
+    np.testing.assert_allclose(_log_ratios([given], [np.arange(3)], 1.0), np.log(80 / 40))
