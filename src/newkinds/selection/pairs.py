@@ -40,8 +40,8 @@ FEW_CATEGORIES = 1.0
 """Deviation that a single known category would leave, since it may not be like the new ones; with n, the n-th part
 of its square."""
 EXTREME = 50.0
-"""Ratios beyond this, or its inverse, are taken for it, and for hardly more than a guess: where no sample belongs to
-a new category, fewer pairs may be similar than by chance."""
+"""Ratios beyond this, or its inverse, are taken for it, and for hardly more than a guess: where no sample belongs
+to a new category, fewer pairs may be similar than by chance."""
 LEAST_NEW = 0.05
 """Of the samples that were taken for new, those that are at least."""
 
