@@ -11,11 +11,13 @@ from newkinds import PIM
 from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
+from newkinds.objective import PARTITION
 from newkinds.selection.problem import Problem, make_problem
-from newkinds.selection.rehearsal import draw_rehearsals
+from newkinds.selection.rehearsal import draw_rehearsals, try_settings
 from newkinds.selection.sizes import (
     GENEROUS,
     LEAST_SHARE,
+    SIZES_SETTING,
     Endings,
     Stays,
     evened,
@@ -145,8 +147,10 @@ def test_a_category_that_never_kept_labels_is_taken_to_be_like_the_others() -> N
 def test_the_share_of_known_categories_is_measured(new: list[int]) -> None:
     X, y, truth = collection([40] * 10, new)
     problem = posed(X, y)
+    rehearsal = draw_rehearsals(problem, 1)[0]
+    (one,) = try_settings(problem, [rehearsal], 18, [SIZES_SETTING], objective=PARTITION, weight_decay=0.01)
     before = problem.rng.get_state(legacy=False)["state"]["key"].copy()
-    measured = measure_known_share(problem, 18, weight_decay=0.01)
+    measured = measure_known_share(problem, rehearsal, one, 18, weight_decay=0.01)
     assert (problem.rng.get_state(legacy=False)["state"]["key"] == before).all()  # nothing was drawn
     assert measured == pytest.approx((truth[y == UNLABELLED] < 10).mean(), rel=0.25)
 

@@ -34,6 +34,8 @@ REHEARSALS = sum(n for n, _ in ROUNDS)
 """Of one search for lam and the temperature."""
 HIDDEN_CATEGORIES = HIDDEN_SAMPLES = 1 / 3
 """Shares of the known categories, and of the labelled samples of one that keeps its labels."""
+STAGE = f"rehearsing ({{}} of {len(ROUNDS)})"
+FIRST_STAGE = STAGE.format(1)
 LEAST_SURVIVORS = 3
 REHEARSED = 1 << 15
 """Samples on which rehearsals are held: a larger collection gives an excerpt."""
@@ -197,6 +199,16 @@ def candidates(lams: Sequence[float] | None = None, temperatures: Sequence[float
     return [Setting(lam, temperature) for temperature, lam in pairs if least <= lam * temperature <= most]
 
 
+def nearest(settings: Sequence[Setting], wanted: Setting) -> int:
+    """Which of some settings is most like another."""
+
+    def distance(setting: Setting) -> float:
+        lam = np.log(max(setting.lam, LAMS[0] / 10) / wanted.lam)
+        return float(abs(lam) + abs(np.log(setting.temperature / wanted.temperature)))
+
+    return int(np.argmin([distance(setting) for setting in settings]))
+
+
 @dataclass(frozen=True)
 class Rehearsed:
     """How settings did in rehearsals.
@@ -220,6 +232,30 @@ class Rehearsed:
     spread: float
 
 
+def try_settings(
+    problem: Problem,
+    rehearsals: Sequence[Rehearsal],
+    n_categories: int,
+    settings: Sequence[Setting],
+    *,
+    objective: Objective,
+    weight_decay: float,
+    shares: FloatArray | None = None,
+    stage: str = FIRST_STAGE,
+) -> tuple[Partitioner, ...]:
+    """Train some settings in each of some rehearsals; those of the first rehearsal come first.
+
+    `shares` are those that the marginal is drawn to, by default even ones.
+    """
+    starts = [REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels) for rehearsal in rehearsals]
+    runs = [
+        Run(start, objective.at(setting.lam), setting.temperature, labels=rehearsal.labels, shares=shares)
+        for rehearsal, start in zip(rehearsals, starts, strict=True)
+        for setting in settings
+    ]
+    return replace(REHEARSAL_TRAINING, weight_decay=weight_decay).train(problem, runs, stage).partitioners
+
+
 def rehearse(
     problem: Problem,
     rehearsals: Sequence[Rehearsal],
@@ -230,15 +266,20 @@ def rehearse(
     weight_decay: float,
     shares: FloatArray | None = None,
     by_category: bool = False,
-    stage: str = "rehearsing",
+    tried: tuple[Partitioner, ...] | None = None,
 ) -> tuple[Rehearsed, tuple[Partitioner, ...]]:
     """Find the best of some settings, and the partitioner it gave in each of the `REHEARSALS`.
 
-    `shares` are those that the marginal is drawn to, by default even ones. `by_category` lets every category count
-    the same, as it should where the hidden ones are larger than those they stand for: otherwise the settings that
-    find the large ones would win.
+    Parameters
+    ----------
+    problem, rehearsals, n_categories, settings, objective, weight_decay, shares
+        As for `try_settings`.
+    by_category : bool
+        Whether every category counts the same, as it should where the hidden ones are larger than those they stand
+        for: otherwise the settings that find the large ones would win.
+    tried : tuple of Partitioner, optional
+        All settings in the first rehearsal, where they were trained already.
     """
-    training = replace(REHEARSAL_TRAINING, weight_decay=weight_decay)
     scores = np.full((len(rehearsals), len(settings)), np.nan)
     alive, estimates = np.arange(len(settings)), np.zeros(len(settings))
     ratio = np.inf
@@ -248,13 +289,18 @@ def rehearse(
         alive = alive[np.sort(np.argsort(-estimates[alive], kind="stable")[:n_alive])]
         first = len(partitioners)
         current = rehearsals[first : first + n_rehearsals]
-        starts = [REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels) for rehearsal in current]
-        runs = [
-            Run(start, objective.at(setting.lam), setting.temperature, labels=rehearsal.labels, shares=shares)
-            for rehearsal, start in zip(current, starts, strict=True)
-            for setting in (settings[s] for s in alive.tolist())
-        ]
-        trained = training.train(problem, runs, f"{stage} ({round_number + 1} of {len(ROUNDS)})").partitioners
+        trained = tried if round_number == 0 else None
+        if trained is None:
+            trained = try_settings(
+                problem,
+                current,
+                n_categories,
+                [settings[s] for s in alive.tolist()],
+                objective=objective,
+                weight_decay=weight_decay,
+                shares=shares,
+                stage=STAGE.format(round_number + 1),
+            )
         for i, rehearsal in enumerate(current):
             of_rehearsal = trained[i * len(alive) : (i + 1) * len(alive)]
             recoveries = [

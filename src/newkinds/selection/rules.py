@@ -5,7 +5,7 @@ To add a rule, write its function, give it a line in the table, and its name to 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,17 @@ from newkinds.selection.rehearsal import (
     Setting,
     candidates,
     draw_rehearsals,
+    nearest,
     rehearse,
+    try_settings,
 )
-from newkinds.selection.sizes import evened, expected_shares, measure_known_share, settled_ratio
+from newkinds.selection.sizes import (
+    SIZES_SETTING,
+    evened,
+    expected_shares,
+    measure_known_share,
+    settled_ratio,
+)
 from newkinds.selection.training import Start, Training
 
 UNREHEARSED = Setting(lam=0.03, temperature=40.0)
@@ -104,24 +112,28 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     temperatures = None if question.temperature is None else (question.temperature,)
     n_categories, weight_decay = question.n_categories, question.training.weight_decay
     part = problem.excerpt(n_categories, REHEARSED)
-    known_share = problem.known_share
+    rehearsals, settings = draw_rehearsals(part, REHEARSALS), candidates(lams, temperatures)
+    common: dict[str, Any] = {"objective": question.objective, "weight_decay": weight_decay}
+    known_share, tried = problem.known_share, None
     if n_categories == problem.n_known:
         known_share = 1.0
     elif known_share is None:
-        known_share = measure_known_share(part, n_categories, weight_decay)
+        tried = try_settings(part, rehearsals[:1], n_categories, settings, **common)
+        one = tried[nearest(settings, SIZES_SETTING)]
+        known_share = measure_known_share(part, rehearsals[0], one, n_categories, weight_decay)
     ratio = settled_ratio(part, known_share, n_categories)
     if ratio > 1:
-        part, ratio = evened(part, n_categories, known_share, weight_decay), 1.0
-    rehearsals = draw_rehearsals(part, REHEARSALS)
+        part = evened(part, n_categories, known_share, weight_decay)
+        rehearsals = draw_rehearsals(part, REHEARSALS)
     rehearsed, partitioners = rehearse(
         part,
         rehearsals,
         n_categories,
-        candidates(lams, temperatures),
-        objective=question.objective,
-        weight_decay=weight_decay,
-        shares=expected_shares(ratio, part.n_known, n_categories, rehearsals[0].n_kept),
+        settings,
+        **common,
+        shares=expected_shares(min(ratio, 1.0), part.n_known, n_categories, rehearsals[0].n_kept),
         by_category=ratio < 1,
+        tried=tried if ratio == 1 else None,
     )
     calibration = calibrate(part, rehearsals, partitioners)
     ratio = settled_ratio(problem, known_share, n_categories)
