@@ -7,7 +7,7 @@ from scipy.special import logit, softmax
 from newkinds import PIM, InputError
 from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
-from newkinds.selection.calibration import Calibration, calibrate
+from newkinds.selection.calibration import Calibration, _own_columns, calibrate
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.rehearsal import Rehearsal
 
@@ -121,6 +121,11 @@ def test_how_new_categories_are_numbered_does_not_matter() -> None:
     other = calibrate(problem, [rehearsal], [Partitioner(WEIGHTS[[0, 1, 2, 4, 3]], 10.0)])
     assert other.sharpness == pytest.approx(plain.sharpness)
     assert (other.slope, other.intercept) == pytest.approx((plain.slope, plain.intercept), abs=1e-3)
+
+
+def test_a_category_that_kept_labels_has_its_own_column_wherever_its_samples_end() -> None:
+    truth, predicted = np.array([0, 0, 1, 1, 2, 2, 3]), np.array([3, 3, 1, 3, 4, 4, 0])
+    assert _own_columns(truth, predicted, n_kept=2).tolist() == [0, 0, 1, 1, 4, 4, -1]
 
 
 def test_novelty_is_left_alone_where_only_whole_categories_were_hidden() -> None:
