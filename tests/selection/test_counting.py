@@ -231,6 +231,22 @@ def test_categories_of_uneven_sizes_are_within_the_interval(known: int, new: int
     assert count.by_pairs.log * np.log(new / known) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 2])
+def test_further_correct_labels_do_not_mislead(seed: int) -> None:
+    """14 of 24 categories are known, each with another share of labels; then more of all, then of four new ones."""
+    rng = np.random.default_rng(seed)
+    truth = np.repeat(np.arange(24), 30)
+    X = rng.normal(size=(24, 32))[truth] / np.sqrt(32) + 0.15 * rng.normal(size=(len(truth), 32))
+    order, shares = rng.random(len(truth)), rng.uniform(0.1, 0.5, 24)
+    order[np.unique(truth, return_index=True)[1]] = 0.0  # one of each is labelled first
+    for growth, named in ((1.0, 14), (1.8, 14), (1.8, 16), (1.8, 18)):
+        y = np.where((truth < named) & (order < growth * shares[truth]), truth, UNLABELLED)
+        count = counted(X, y, named, 200)
+        assert abs(count.n_categories - 24) <= 3
+        assert count.interval[0] <= 24 <= count.interval[1]
+
+
 def test_unequal_known_categories_say_less_about_the_others() -> None:
     def variance(counts: list[int], number: float) -> float:
         y = np.repeat([*range(len(counts)), UNLABELLED], [*counts, 100])
