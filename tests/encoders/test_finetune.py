@@ -82,6 +82,14 @@ def test_the_same_seed_gives_the_same_weights_and_another_others(
     assert not torch.equal(one, three)
 
 
+def test_a_training_that_diverges_leaves_no_encoder(
+    tiny: None, tiny_collection: RawCollection, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"the training diverged in epoch \d; choose a smaller learning rate"):
+        finetune(tiny_collection, "tiny", tmp_path / "own", replace(SMALL, learning_rate=1e30), device="cpu")
+    assert not (tmp_path / "own").exists()
+
+
 def test_an_interrupted_training_goes_on_and_ends_as_if_nothing_had_been(
     tiny: None, tiny_collection: RawCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

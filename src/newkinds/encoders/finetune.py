@@ -44,7 +44,14 @@ from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
 from newkinds.methods.simgcd import TEMPERATURE, simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
-from newkinds.runtime import n_processes, rank, report_progress, seeded, sum_over_processes
+from newkinds.runtime import (
+    least_over_processes,
+    n_processes,
+    rank,
+    report_progress,
+    seeded,
+    sum_over_processes,
+)
 from newkinds.staging import check_target, discard, staged
 
 
@@ -286,7 +293,10 @@ class _Training:
                 share = len(rows) // n_processes()
                 losses.append(self._step(rows, [list(islice(views, share)) for _ in range(2)]))
                 report_progress(f"epoch {epoch + 1}", len(losses), len(batches))
-        self.losses.append(float(np.mean(losses)))
+        loss = float(np.mean(losses))
+        if not least_over_processes(int(np.isfinite(loss))):
+            raise InputError(f"the training diverged in epoch {epoch + 1}; choose a smaller learning rate")
+        self.losses.append(loss)
 
     def _step(self, rows: IntArray, own_views: list[list[Any]]) -> float:
         """One step on a batch: its rows, and the two views of this process's share of them."""
