@@ -202,6 +202,9 @@ def test_samples_are_rejected_exactly_where_confidence_is_less(model: PIM, unsee
         assert (predicted == UNLABELLED).sum() == at
         assert np.array_equal(predicted[confidence >= threshold], plain[confidence >= threshold])
     assert np.array_equal(model.predict(unseen, reject=0), plain)
+    assessed = model.assess(unseen)
+    kept = model.predict(unseen, reject=float(assessed.confidence[0]))
+    assert kept[0] == plain[0]  # as sure as it should be
 
 
 @pytest.mark.parametrize("reject", [-0.01, 1.01, float("nan"), 50])

@@ -12,7 +12,9 @@ from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION
+from newkinds.selection import rules
 from newkinds.selection.problem import Problem, make_problem
+from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rehearsal import draw_rehearsals, try_settings
 from newkinds.selection.sizes import (
     GENEROUS,
@@ -26,6 +28,7 @@ from newkinds.selection.sizes import (
     settled_ratio,
     size_ratio,
 )
+from newkinds.selection.training import Training
 
 WIDTH = 24
 
@@ -195,3 +198,29 @@ def test_uneven_categories_are_found_better_than_with_an_even_marginal(known: in
 def test_collections_of_even_sizes_are_trained_as_ever() -> None:
     X, y, _ = collection([30] * 6, [30] * 6)
     assert PIM(12, max_iter=20, consensus=1, random_state=0, device="cpu").fit(X, y).size_ratio_ == 1.0
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("known", "new"), [(40, 10), (40, 40), (10, 40)])
+def test_rehearsals_are_held_as_the_sizes_want_it(known: int, new: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller new categories: shares, every category counts the same. Larger ones: fewer samples of them."""
+    X, y, truth = collection([known] * 6, [new] * 6)
+    share = float((truth[y == UNLABELLED] < 6).mean())
+    problem = replace(posed(X, y), known_share=share)
+    seen: dict[str, Any] = {}
+
+    def rehearse(part: Problem, *_: Any, **given: Any) -> None:
+        seen.update(given, n_samples=len(part.columns))
+        raise Stop
+
+    monkeypatch.setattr(rules, "rehearse", rehearse)
+    question = rules.Question(12, PARTITION, RECIPES["newkinds"], Training(), n_init=1)
+    with pytest.raises(Stop):
+        rules.by_rehearsal(problem, question)
+    assert seen["by_category"] is (new < known)
+    assert (seen["shares"] is not None) is (new < known)
+    assert seen["n_samples"] == pytest.approx(len(y) if new <= known else 12 * known, rel=0.1)
+    assert seen["tried"] is None  # the sizes were known already
