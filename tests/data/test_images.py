@@ -23,7 +23,7 @@ from newkinds.data.images import MOST_PIXELS, open_image, thumbnail
 from newkinds.data.pictures import png
 from tests.data.refusal import refused
 
-pytest.importorskip("PIL")
+pytest.importorskip("PIL", reason="photos need Pillow")
 from PIL import ExifTags, Image, ImageOps, PngImagePlugin
 
 RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (0, 0, 0)

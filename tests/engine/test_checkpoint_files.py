@@ -34,7 +34,7 @@ def same(one: Arrays | None, other: Arrays) -> bool:
     return one is not None and one.keys() == other.keys() and all(np.array_equal(one[k], other[k]) for k in other)
 
 
-@pytest.mark.filterwarnings("ignore:the saved state")
+@pytest.mark.filterwarnings("ignore:the saved state")  # it is set aside, with that warning
 @settings(max_examples=250)
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_a_flipped_byte_never_gives_another_state(

@@ -21,7 +21,7 @@ Case = tuple[Samples, np.ndarray, np.ndarray]
 
 @pytest.fixture
 def fused() -> Any:
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="the kernels need Triton")
     from newkinds.engine import fused
 
     return fused

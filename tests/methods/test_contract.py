@@ -55,7 +55,7 @@ def collection() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")  # the checks fit tiny data, of which methods warn
 def test_scikit_learns_checks_pass_but_for_the_waivers(name: str) -> None:
     results = check_estimator(METHODS[name](**FAST.get(name, {})), expected_failed_checks=WAIVERS, on_fail=None)
     failed = {result["check_name"] for result in results if result["status"] == "failed"}

@@ -153,7 +153,7 @@ def test_unfit_parameters_are_named(
         PIM(10, **parameters).fit(*small)
 
 
-@pytest.mark.filterwarnings("ignore:PIM. no sample is labelled")
+@pytest.mark.filterwarnings("ignore:PIM. no sample is labelled")  # the errors are what is looked at
 def test_a_named_rule_is_never_replaced_by_another(small: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(InputError, match="rule 'labelled' needs 1 or more known categories, and there are 0"):
         PIM(10, lam="labelled", max_iter=5).fit(small[0])

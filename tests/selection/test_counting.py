@@ -280,9 +280,9 @@ class Says:
 def test_sizes_are_read_where_there_are_more_categories() -> None:
     """With few, samples of new categories have none but a known one to go to. Uneven shares know better."""
     search = _Search(posed(*blobs([10] * 4, 2)), [], 0.01)
-    search.stays = {4: Says(0.9), 8: Says(0.8), 16: Says(0.4), 32: Says(0.2)}  # type: ignore[dict-item]
+    search.stays = {4: Says(0.9), 8: Says(0.8), 16: Says(0.4), 32: Says(0.2)}  # type: ignore[dict-item]  # in place of Stays
     assert search.known_share() == pytest.approx(0.3)
-    search.measured = Says(0.7)  # type: ignore[assignment]
+    search.measured = Says(0.7)  # type: ignore[assignment]  # likewise
     assert search.known_share() == 0.7
 
 

@@ -147,6 +147,7 @@ class _Muted:
             if self._inside == 0:
                 self._filters = warnings.catch_warnings()
                 self._filters.__enter__()
+                # What Pillow warns of and we do not refuse is no matter for the user.
                 warnings.filterwarnings("ignore", module=r"PIL\.")
             self._inside += 1
 

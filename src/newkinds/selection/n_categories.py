@@ -97,7 +97,7 @@ def estimate_n_categories(
     y : array-like of shape (samples,)
         Integers, -1 = unlabelled.
     method : {"rehearsal", "max-acc-pim", "max-acc-kmeans", "silhouette"}
-        "rehearsal" (see `newkinds.methods.counting`) needs two known categories, the others one; "silhouette"
+        "rehearsal" (see `newkinds.selection.counting`) needs two known categories, the others one; "silhouette"
         needs no labels.
     bounds : (int, int), optional
         Least and most categories; by default the number of known ones and min(1000, samples // 2).

@@ -36,6 +36,7 @@ from newkinds.selection.rehearsal import (
     Rehearsal,
     Setting,
     draw_rehearsals,
+    try_settings,
 )
 
 SIZES_SETTING = Setting(lam=0.03, temperature=40.0)
@@ -238,17 +239,17 @@ def train_rehearsals(
 ) -> tuple[Partitioner, ...]:
     """Train each rehearsal with `SIZES_SETTING`, to even shares or to those that follow from `known_share`."""
     ratio = 1.0 if known_share is None else size_ratio(problem, known_share, n_categories)
-    runs = [
-        Run(
-            REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels),
-            PARTITION.at(SIZES_SETTING.lam),
-            SIZES_SETTING.temperature,
-            labels=rehearsal.labels,
-            shares=expected_shares(ratio, problem.n_known, n_categories, rehearsal.n_kept),
-        )
-        for rehearsal in rehearsals
-    ]
-    return replace(REHEARSAL_TRAINING, weight_decay=weight_decay).train(problem, runs, stage).partitioners
+    shares = expected_shares(ratio, problem.n_known, n_categories, rehearsals[0].n_kept)
+    return try_settings(
+        problem,
+        rehearsals,
+        n_categories,
+        [SIZES_SETTING],
+        objective=PARTITION,
+        weight_decay=weight_decay,
+        shares=shares,
+        stage=stage,
+    )
 
 
 def measure_known_share(
