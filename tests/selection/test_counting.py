@@ -6,6 +6,7 @@ import pytest
 from newkinds import InputError, estimate_n_categories
 from newkinds.labels import UNLABELLED
 from newkinds.selection.counting import (
+    EVEN,
     RATIO,
     RESOLUTION,
     Count,
@@ -216,19 +217,21 @@ def test_pairs_decide_whether_sizes_are_even() -> None:
         search.pairs = SizeRatio(log, deviation)
         return search.evenness
 
-    assert evenness(0.0, 0.1) > 0.85
+    assert evenness(0.0, 0.1) > 0.75
     assert evenness(np.log(4), 0.2) < 0.01
     assert evenness(np.log(1 / 4), 0.2) < 0.01
-    assert evenness(np.log(4), 5.0) == pytest.approx(0.5, abs=0.05)
+    assert evenness(np.log(4), 5.0) == pytest.approx(EVEN, abs=0.05)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("known", "new"), [(40, 10), (12, 40)])
-def test_categories_of_uneven_sizes_are_within_the_interval(known: int, new: int) -> None:
-    """With only ten known ones the answer may be far off, but says so."""
-    count = counted(*blobs([known] * 10 + [new] * 6, 10), 10, 200)
+def test_categories_of_uneven_sizes_are_counted(known: int, new: int, seed: int) -> None:
+    """Were they thought to be even, there would be 11 to 13 and 30."""
+    count = counted(*blobs([known] * 10 + [new] * 6, 10, seed=seed), 10, 200)
     assert count.interval[0] <= 16 <= count.interval[1]
-    assert count.by_pairs.log * np.log(new / known) > 0
+    assert count.by_pairs.log == pytest.approx(np.log(new / known), abs=0.4)
+    assert 14 <= count.n_categories <= 20
 
 
 @pytest.mark.slow
@@ -243,7 +246,7 @@ def test_further_correct_labels_do_not_mislead(seed: int) -> None:
     for growth, named in ((1.0, 14), (1.8, 14), (1.8, 16), (1.8, 18)):
         y = np.where((truth < named) & (order < growth * shares[truth]), truth, UNLABELLED)
         count = counted(X, y, named, 200)
-        assert abs(count.n_categories - 24) <= 3
+        assert abs(count.n_categories - 24) <= (6 if growth == 1 else 2)
         assert count.interval[0] <= 24 <= count.interval[1]
 
 

@@ -23,7 +23,7 @@ the interval, which is wide where the witnesses disagree.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm as normal
@@ -51,7 +51,7 @@ MISLEADING_SIZES, MISLEADING_PEAK = 0.1, 0.25
 """Chance that an answer says nothing."""
 RESOLUTION = 4001
 """Points at which densities are evaluated."""
-EVEN = 0.5
+EVEN = 0.3
 """How probable it is, before anything was seen, that new categories are about as large as known ones."""
 EVEN_DEVIATION, UNEVEN_DEVIATION = 0.1, 1.2
 """Of the logarithm of the ratio of sizes, in collections that are even and that are not."""
@@ -59,8 +59,8 @@ LEAST_EVENNESS = 0.05
 """The peak is not looked for where even sizes are less probable."""
 LEAST_NEW = 0.1
 """New categories, in a logarithm."""
-SHARE_DEVIATION = 0.1
-"""Of the logarithm of the number of samples that new categories have."""
+SHARE_DEVIATION = 0.03
+"""Of the share of the unlabelled samples that belong to known categories, besides what drawing again shows."""
 
 
 @dataclass(frozen=True)
@@ -246,14 +246,19 @@ class _Search:
         # Half a category beyond either bound, so that a bound itself can be the answer.
         at = np.linspace(np.log(lower - 0.5), np.log(upper + 0.5), RESOLUTION)
         even = _even_density(at, np.log(size), of_size, peaks)
-        uneven = _uneven_density(at, self.pairs, size - self.problem.n_known, self.problem.n_known)
+        n_known, known_share = self.problem.n_known, self.known_share()
+        of_new = np.log(np.maximum(np.exp(sizes) - n_known, LEAST_NEW)).std()
+        ratio = replace(
+            self.pairs, deviation=math.hypot(self.pairs.deviation, of_new, SHARE_DEVIATION / (1 - known_share))
+        )
+        uneven = _uneven_density(at, ratio, size - n_known, n_known)
         low, middle, high = np.clip(_quantiles(at, _mix(even, uneven, 1 - self.evenness)), lower, upper)
         curve = {
             k: float(np.mean([observation.hidden_scores(self.ratio).mean() for observation in observations]))
             for k, observations in sorted(self.observations.items())
         }
         interval = (math.floor(low), math.ceil(high))
-        return Count(round(middle), interval, curve, peak, size, self.pairs, self.evenness, self.known_share())
+        return Count(round(middle), interval, curve, peak, size, self.pairs, self.evenness, known_share)
 
 
 def _even_density(at: FloatArray, size: float, deviation: float, peaks: FloatArray) -> FloatArray:
@@ -269,7 +274,7 @@ def _uneven_density(at: FloatArray, pairs: SizeRatio, n_even: float, n_known: in
     number = np.exp(at)
     n_new = np.maximum(number - n_known, LEAST_NEW)
     ratio = np.log(n_even / n_new)  # that goes with each number
-    by_pairs = normal.pdf(ratio, pairs.log, np.hypot(pairs.deviation, SHARE_DEVIATION))
+    by_pairs = normal.pdf(ratio, pairs.log, pairs.deviation)
     return _normalised(by_pairs * normal.pdf(ratio, 0.0, UNEVEN_DEVIATION) * number / n_new)
 
 

@@ -2,17 +2,18 @@
 
 Two samples of one category are similar more often than two of different ones; how often, known categories tell.
 Among the samples that a rehearsal takes for new, similar pairs are the more frequent the larger their categories
-are: with n_j samples in category j, of m, about `a sum n_j^2 + b m^2` ordered pairs are similar, where `a + b` is
-the chance for two samples of one category and b that for two of different ones. Hidden categories, which are among
-those samples, show a and b; the rest says `sum n_j^2 / m`, the size of the category of a typical new sample.
-Divided by the same of the hidden categories it is the ratio that is looked for.
+are: with n_j samples in category j, of m, about `a sum n_j (n_j - 1) + b m^2` ordered pairs are similar, where
+`a + b` is the chance for two samples of one category and b that for two of different ones. Hidden categories, which
+are among those samples, show a and b; the rest says `sum n_j^2 / m`, the size of the category of a typical new
+sample. Divided by the same of the hidden categories it is the ratio that is looked for.
 
 Some of those samples belong to known categories. Hidden samples stand in for them: every one is subtracted as often
 as there are unlabelled samples for a labelled one.
 
-What counts as similar is a threshold on the cosine. A low one is more even between categories, a high one hardly
-mistakes two categories for one; several are tried, and each counts by how little it varies when the hidden
-categories are drawn again.
+Samples are compared in the metric that the kept labels teach, see `newkinds.selection.metric`. What counts as
+similar is a threshold on the cosine. A low one is more even between categories, a high one hardly mistakes two
+categories for one; several are tried, and each counts by how little it varies when the hidden categories are drawn
+again. Its answer is the median of those draws.
 """
 
 from collections.abc import Sequence
@@ -20,20 +21,25 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.stats import norm as normal
+from torch import Tensor
 
 from newkinds.labels import UNLABELLED, IntArray
+from newkinds.selection.metric import within_metric
 from newkinds.selection.problem import Problem
 from newkinds.selection.rehearsal import FloatArray, Rehearsal
 
-THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Share of the pairs of a known category that are less similar than a threshold."""
+THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
+"""Share of the pairs of a hidden category that are less similar than a threshold."""
+STRENGTH = 0.2
+"""Of the metric, see `within_metric`."""
 PAIRED = 6000
 """Samples of a rehearsal that are compared with each other."""
 SAMPLED = 30
-"""Samples of a known category whose pairs the thresholds are taken from."""
+"""Samples of a hidden category whose pairs the thresholds are taken from."""
 BLOCK = 1024
 """Rows of similarities at a time."""
-DRAWS = 60
+DRAWS = 200
 LEAST_DEVIATION = 0.1
 """Of the logarithm of the ratio at one threshold."""
 FEW_CATEGORIES = 1.0
@@ -86,54 +92,42 @@ def size_ratio_by_pairs(
     `unlabelled_ratio` is the number of unlabelled samples of a known category for each labelled one.
     """
     generator = np.random.default_rng(problem.rng.randint(2**31 - 1))
-    thresholds = _thresholds(problem, generator)
     similar = [
-        _similar_pairs(problem, rehearsal, ended, thresholds, generator)
+        _similar_pairs(problem, rehearsal, ended, generator)
         for rehearsal, ended in zip(rehearsals, columns, strict=True)
     ]
-    whole = [np.arange(each.n_hidden) for each in similar]
-    found = _log_ratios(similar, whole, unlabelled_ratio)
+    hidden = [each.n_hidden for each in similar]
     drawn = np.array(
         [
-            _log_ratios(similar, [generator.integers(len(own), size=len(own)) for own in whole], unlabelled_ratio)
+            _log_ratios(similar, [generator.integers(n, size=n) for n in hidden], unlabelled_ratio)
             for _ in range(DRAWS)
         ]
     )
+    found = np.median(drawn, axis=0)
     unclear = LEAST_DEVIATION**2 + (np.abs(found) >= np.log(EXTREME)) * np.log(EXTREME) ** 2
-    weights = 1 / (np.mean((drawn - found) ** 2, axis=0) + unclear)
+    weights = 1 / (_deviation(drawn) ** 2 + unclear)
     weights /= weights.sum()
     combined = float(found @ weights)
     variance = (
-        np.mean((drawn @ weights - combined) ** 2)
+        _deviation(drawn @ weights) ** 2
         + ((found - combined) ** 2 + unclear) @ weights
         + FEW_CATEGORIES**2 / problem.n_known
     )
     return SizeRatio(combined, float(np.sqrt(variance)))
 
 
-def _thresholds(problem: Problem, generator: np.random.Generator) -> FloatArray:
-    similarities = []
-    for category in range(problem.n_known):
-        members = generator.permutation(np.flatnonzero(problem.columns == category))[:SAMPLED]
-        features = problem.samples.take(np.sort(members))
-        above = np.triu_indices(len(members), 1)
-        similarities.append((features @ features.T).cpu().numpy()[above])
-    together = np.concatenate(similarities)
-    return np.quantile(together, THRESHOLDS) if len(together) else np.array(THRESHOLDS)
+def _deviation(drawn: FloatArray) -> FloatArray:
+    """Of what was drawn, by its middle two thirds: some draws have hardly a similar pair and end at the extreme."""
+    low, high = np.quantile(drawn, (normal.cdf(-1), normal.cdf(1)), axis=0)
+    return np.asarray((high - low) / 2)
 
 
 def _similar_pairs(
-    problem: Problem,
-    rehearsal: Rehearsal,
-    columns: IntArray,
-    thresholds: FloatArray,
-    generator: np.random.Generator,
+    problem: Problem, rehearsal: Rehearsal, columns: IntArray, generator: np.random.Generator
 ) -> _Similar:
     truth = np.full(len(columns), UNLABELLED)
     truth[rehearsal.hidden] = rehearsal.truth
-    rows = np.flatnonzero((columns >= rehearsal.n_kept) & (rehearsal.labels == UNLABELLED))
-    if len(rows) > PAIRED:
-        rows = np.sort(generator.choice(rows, PAIRED, replace=False))
+    rows = _some(np.flatnonzero((columns >= rehearsal.n_kept) & (rehearsal.labels == UNLABELLED)), generator)
     own = truth[rows]
     hidden = np.unique(own[own >= rehearsal.n_kept])
     group = np.searchsorted(hidden, own)
@@ -141,6 +135,11 @@ def _similar_pairs(
     group[own == UNLABELLED] = len(hidden) + 1
     n_groups = len(hidden) + 2
     features = problem.samples.take(rows)
+    kept = _some(np.flatnonzero(rehearsal.labels != UNLABELLED), generator)
+    categories = torch.from_numpy(rehearsal.labels[kept]).to(features.device)
+    metric = within_metric(problem.samples.take(kept), categories, STRENGTH)
+    features = metric.apply(features)
+    thresholds = _thresholds(features, group, len(hidden), generator)
     members = torch.nn.functional.one_hot(torch.from_numpy(group), n_groups).to(features)
     pairs = np.zeros((len(thresholds), n_groups, n_groups))
     for first in range(0, len(rows), BLOCK):
@@ -156,6 +155,20 @@ def _similar_pairs(
     return _Similar(sizes, pairs, n_kept_labels / max(n_held_out, 1))
 
 
+def _some(rows: IntArray, generator: np.random.Generator) -> IntArray:
+    return rows if len(rows) <= PAIRED else np.sort(generator.choice(rows, PAIRED, replace=False))
+
+
+def _thresholds(features: Tensor, group: IntArray, n_hidden: int, generator: np.random.Generator) -> FloatArray:
+    similarities = []
+    for category in range(n_hidden):
+        members = generator.permutation(np.flatnonzero(group == category))[:SAMPLED]
+        own = features[torch.from_numpy(members)]
+        similarities.append((own @ own.T).cpu().numpy()[np.triu_indices(len(members), 1)])
+    together = np.concatenate([np.empty(0), *similarities])
+    return np.quantile(together, THRESHOLDS) if len(together) else np.array(THRESHOLDS)
+
+
 def _log_ratios(similar: Sequence[_Similar], drawn: Sequence[IntArray], unlabelled_ratio: float) -> FloatArray:
     """The logarithm of the ratio at each threshold, from the hidden categories that were drawn."""
     across, n_across = np.zeros(len(THRESHOLDS)), 0.0  # pairs of different hidden categories: similar ones, all
@@ -164,32 +177,36 @@ def _log_ratios(similar: Sequence[_Similar], drawn: Sequence[IntArray], unlabell
         across += (each.pairs[:, own][:, :, own] * different).sum(axis=(1, 2))
         n_across += float((np.outer(each.sizes[own], each.sizes[own]) * different).sum())
     chance = across / max(n_across, 1.0)
-    new, n_new, hidden, n_hidden = np.zeros((4, len(THRESHOLDS)))
+    new, n_new, hidden, n_hidden, alike = np.zeros((5, len(THRESHOLDS)))
     for each, own in zip(similar, drawn, strict=True):
         count, energy = _of_new(each, unlabelled_ratio)
-        new += energy - count**2 * chance
+        new += energy - count * (count - 1) * chance
         n_new += count
         sizes = each.sizes[own]
         several = sizes > 1
         within = np.diagonal(each.pairs, axis1=1, axis2=2)[:, own[several]] / (sizes * (sizes - 1))[several]
         whole = sizes[several] * (1 + unlabelled_ratio)
         hidden += (whole**2 * (within - chance[:, None])).sum(axis=1)
+        alike += (whole * (within - chance[:, None])).sum(axis=1)
         n_hidden += whole.sum()
-    ratio = (new / n_new) / np.where(hidden > 0, hidden / np.maximum(n_hidden, 1.0), np.nan)
+    n_hidden = np.maximum(n_hidden, 1.0)
+    # A sample of a category of n makes n - 1 pairs in it; one more, and it is as large as the pairs say.
+    ratio = (new / n_new + alike / n_hidden) / np.where(hidden > 0, hidden / n_hidden, np.nan)
     return np.log(np.clip(np.nan_to_num(ratio, nan=1 / EXTREME), 1 / EXTREME, EXTREME))
 
 
 def _of_new(similar: _Similar, unlabelled_ratio: float) -> tuple[float, FloatArray]:
     """Samples of new categories among those taken for new, and similar pairs of them at each threshold.
 
-    A hidden category has unlabelled samples too, as many as its hidden ones stand for: within it the pairs are
-    taken with repetition.
+    A hidden category of n has unlabelled samples too, as many as its hidden ones stand for, say u. Between them are
+    u (u - 1) pairs, of which twice u^2 are taken away, as often as they are paired with hidden ones, and u (u + 1)
+    must be given back; the n (n - 1) pairs of hidden ones, weighted, are (u / n) u (n - 1).
     """
     n, sizes, pairs = similar.n_hidden, similar.sizes, similar.pairs
     weights = unlabelled_ratio * np.append(np.ones(n), similar.stand_in)
     count = sizes[-1] - weights @ sizes[:-1]
     within = np.diagonal(pairs, axis1=1, axis2=2)[:, :n]
-    repeated = (within / np.maximum(sizes[:n] - 1, 1)).sum(axis=1) * unlabelled_ratio**2
-    known = np.einsum("i,tij,j->t", weights, pairs[:, :-1, :-1], weights) + repeated
+    more = (within / np.maximum(sizes[:n] - 1, 1)).sum(axis=1) * (unlabelled_ratio**2 + unlabelled_ratio)
+    known = np.einsum("i,tij,j->t", weights, pairs[:, :-1, :-1], weights) + more
     energy = pairs[:, -1, -1] - 2 * pairs[:, -1, :-1] @ weights + known
     return float(max(count, LEAST_NEW * sizes[-1], 1.0)), energy
