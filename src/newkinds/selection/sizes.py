@@ -42,7 +42,7 @@ from newkinds.selection.rehearsal import (
 SIZES_SETTING = Setting(lam=0.03, temperature=40.0)
 """With which sizes are looked at and numbers of categories compared. At a large lam superfluous categories die out,
 and every number looks the same."""
-CLEAR = 1 / 3
+CLEAR = 0.4
 """Share of the hidden samples of kept categories that count as ending there clearly."""
 ALIKE = 4.0
 """Hidden samples that the general experience with categories of so many labels counts for, in the share of one
