@@ -42,8 +42,12 @@ from newkinds.selection.rehearsal import (
 SIZES_SETTING = Setting(lam=0.03, temperature=40.0)
 """With which sizes are looked at and numbers of categories compared. At a large lam superfluous categories die out,
 and every number looks the same."""
-CLEAR = 0.4
-"""Share of the hidden samples of kept categories that count as ending there clearly."""
+CLEAR = (1 / 3, 0.7)
+"""Least and most of the hidden samples of kept categories that count as ending there clearly."""
+STRAYING = 0.005
+"""Between these, as many count as leave so few samples of hidden categories clear: the more, the less noise."""
+TELLING = 50
+"""Samples of hidden categories from which on they tell that; with fewer, the least count as clear."""
 ALIKE = 4.0
 """Hidden samples that the general experience with categories of so many labels counts for, in the share of one
 category's samples that stay."""
@@ -118,7 +122,7 @@ class Endings:
         columns = problem.samples.assign(partitioner)
         of_kept = rehearsal.truth < n_kept
         of_hidden = margins[rehearsal.hidden]
-        least = np.quantile(of_hidden[of_kept], 1 - CLEAR) if of_kept.any() else 0.0
+        least = _least_margin(of_hidden[of_kept], of_hidden[~of_kept])
         clear = of_hidden >= least
         arrived = columns[(margins >= least) & ~problem.labelled & (columns < n_kept)]
         kept = rehearsal.labels != UNLABELLED
@@ -219,6 +223,16 @@ def _by_labels(labelled: FloatArray, held_out: FloatArray, stayed: FloatArray) -
     model = LogisticRegression()
     model.fit(np.concatenate([logs, logs]), np.repeat([1, 0], len(labelled)), sample_weight=weights)
     return np.asarray(model.predict_proba(logs)[:, 1])
+
+
+def _least_margin(of_kept: FloatArray, of_hidden: FloatArray) -> float:
+    """From which margin on a sample ends clearly in a kept category, by those of kept and of hidden categories."""
+    if not len(of_kept):
+        return 0.0
+    highest, lowest = np.quantile(of_kept, [1 - share for share in CLEAR])
+    if len(of_hidden) < TELLING:
+        return float(highest)
+    return float(np.clip(np.quantile(of_hidden, 1 - STRAYING), lowest, highest))
 
 
 def _counted(truth: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
