@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from newkinds.labels import UNLABELLED
-from newkinds.selection.pairs import THRESHOLDS, SizeRatio, _log_ratios, _of_new, _Similar, size_ratio_by_pairs
+from newkinds.selection.pairs import (
+    THRESHOLDS,
+    SizeRatio,
+    _Across,
+    _log_ratios,
+    _of_new,
+    _Similar,
+    size_ratio_by_pairs,
+)
 from newkinds.selection.problem import make_problem
 from newkinds.selection.rehearsal import Rehearsal, draw_rehearsals
 
@@ -78,4 +86,35 @@ def test_what_belongs_to_known_categories_is_taken_away_exactly(within: float, c
 def test_expected_pairs_give_the_ratio_exactly() -> None:
     """One new category of 80 samples; hidden ones of 20, with their unlabelled samples 40."""
     given = similar([20, 20, 20], 80, 0.4, 0.01)
-    np.testing.assert_allclose(_log_ratios([given], [np.arange(3)], 1.0), np.log(80 / 40))
+    np.testing.assert_allclose(
+        _log_ratios([given], [np.arange(3)], np.full(len(THRESHOLDS), 0.01), 1.0), np.log(80 / 40)
+    )
+
+
+def across_of(n_known: int, alike: tuple[int, int] | None = None) -> _Across:
+    rng = np.random.default_rng(0)
+    truth = np.repeat(np.arange(n_known), 12)
+    centres = rng.normal(size=(n_known, WIDTH)) / np.sqrt(WIDTH)
+    if alike:
+        centres[alike[0]] = centres[alike[1]]
+    X = centres[truth] + 0.05 * rng.normal(size=(len(truth), WIDTH))
+    problem = make_problem(X.astype(np.float32), truth, device="cpu", random_state=0)
+    return _Across.of(problem, np.random.default_rng(0))
+
+
+def test_categories_that_cannot_be_told_apart_are_similar_as_often_as_one() -> None:
+    across = across_of(12, alike=(3, 7))
+    assert across.chance(np.array([3, 7])) == pytest.approx(1 - np.array(THRESHOLDS), abs=0.15)
+    assert (across.chance(np.delete(np.arange(12), 3)) < 0.01).all()
+    # One pair of 66.
+    np.testing.assert_allclose(across.chance(np.arange(12)), (1 - np.array(THRESHOLDS)) / 66, rtol=0.7)
+
+
+def test_categories_that_are_drawn_twice_are_not_compared_with_themselves() -> None:
+    across = across_of(12, alike=(3, 7))
+    assert across.chance(np.array([5, 5, 8, 8])) == pytest.approx(across.chance(np.array([5, 8])))
+    assert (across.chance(np.array([5, 5])) == 0).all()
+
+
+def test_two_known_categories_cannot_both_be_set_aside() -> None:
+    assert (across_of(2).chance(np.arange(2)) == 0).all()

@@ -8,7 +8,8 @@ are among those samples, show a and b; the rest says `sum n_j^2 / m`, the size o
 sample. Divided by the same of the hidden categories it is the ratio that is looked for.
 
 Some of those samples belong to known categories. Hidden samples stand in for them: every one is subtracted as often
-as there are unlabelled samples for a labelled one.
+as there are unlabelled samples for a labelled one. And b is better told by all known categories than by the few
+that a rehearsal hides, see `_Across`.
 
 Samples are compared in the metric that the kept labels teach, see `newkinds.selection.metric`. What counts as
 similar is a threshold on the cosine. A low one is more even between categories, a high one hardly mistakes two
@@ -27,7 +28,7 @@ from torch import Tensor
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.selection.metric import within_metric
 from newkinds.selection.problem import Problem
-from newkinds.selection.rehearsal import FloatArray, Rehearsal
+from newkinds.selection.rehearsal import HIDDEN_CATEGORIES, FloatArray, Rehearsal
 
 THRESHOLDS = (0.4, 0.5, 0.6, 0.7, 0.8)
 """Share of the pairs of a hidden category that are less similar than a threshold."""
@@ -36,9 +37,11 @@ STRENGTH = 0.2
 PAIRED = 6000
 """Samples of a rehearsal that are compared with each other."""
 SAMPLED = 30
-"""Samples of a hidden category whose pairs the thresholds are taken from."""
+"""Samples of a category whose pairs say what is similar, or how similar different categories are."""
 BLOCK = 1024
 """Rows of similarities at a time."""
+SET_ASIDE = 24
+"""Times that known categories are set aside to see how similar different ones are."""
 DRAWS = 200
 LEAST_DEVIATION = 0.1
 """Of the logarithm of the ratio at one threshold."""
@@ -84,6 +87,57 @@ class _Similar:
         return len(self.sizes) - 2
 
 
+@dataclass(frozen=True)
+class _Across:
+    """Pairs of labelled samples of different known categories, in metrics that neither of the two has taught.
+
+    The few categories that one rehearsal hides make few pairs of categories, and a single pair that is hard to tell
+    apart would decide; so categories are set aside many more times, for which nothing needs to be trained.
+
+    Attributes
+    ----------
+    similar : ndarray of shape (thresholds, known, known)
+    total : ndarray of shape (known, known)
+    """
+
+    similar: FloatArray
+    total: FloatArray
+
+    @classmethod
+    def of(cls, problem: Problem, generator: np.random.Generator) -> "_Across":
+        n_known = problem.n_known
+        n_aside = max(2, int(n_known * HIDDEN_CATEGORIES))
+        similar, total = np.zeros((len(THRESHOLDS), n_known, n_known)), np.zeros((n_known, n_known))
+        if n_aside >= n_known:
+            return cls(similar, total)
+        of_each = [
+            generator.permutation(np.flatnonzero(problem.columns == category))[:SAMPLED]
+            for category in range(n_known)
+        ]
+        rows = _some(np.sort(np.concatenate(of_each)), generator)
+        features, columns = problem.samples.take(rows), problem.columns[rows]
+        for _ in range(SET_ASIDE):
+            aside = np.sort(generator.choice(n_known, n_aside, replace=False))
+            of_aside = np.isin(columns, aside)
+            kept = torch.from_numpy(columns[~of_aside]).to(features.device)
+            metric = within_metric(features[torch.from_numpy(~of_aside)], kept, STRENGTH)
+            mapped = metric.apply(features[torch.from_numpy(of_aside)])
+            group = np.searchsorted(aside, columns[of_aside])
+            thresholds = _thresholds(mapped, group, n_aside, generator)
+            where = np.ix_(aside, aside)
+            for i, counts in enumerate(_count_pairs(mapped, group, n_aside, thresholds)):
+                similar[i][where] += counts
+            sizes = np.bincount(group, minlength=n_aside)
+            total[where] += np.outer(sizes, sizes)
+        different = 1 - np.eye(n_known)
+        return cls(similar * different, total * different)
+
+    def chance(self, categories: IntArray) -> FloatArray:
+        """That two samples of different categories are similar, at each threshold, from some of the categories."""
+        times = np.bincount(categories, minlength=len(self.total)).astype(np.float64)
+        return np.asarray(self.similar @ times @ times / max(float(times @ self.total @ times), 1.0))
+
+
 def size_ratio_by_pairs(
     problem: Problem, rehearsals: Sequence[Rehearsal], columns: Sequence[IntArray], unlabelled_ratio: float
 ) -> SizeRatio:
@@ -96,10 +150,19 @@ def size_ratio_by_pairs(
         _similar_pairs(problem, rehearsal, ended, generator)
         for rehearsal, ended in zip(rehearsals, columns, strict=True)
     ]
-    hidden = [each.n_hidden for each in similar]
+    across = _Across.of(problem, generator)
+
+    def draw(n: int) -> IntArray:
+        return generator.integers(n, size=n)
+
     drawn = np.array(
         [
-            _log_ratios(similar, [generator.integers(n, size=n) for n in hidden], unlabelled_ratio)
+            _log_ratios(
+                similar,
+                [draw(each.n_hidden) for each in similar],
+                across.chance(draw(problem.n_known)),
+                unlabelled_ratio,
+            )
             for _ in range(DRAWS)
         ]
     )
@@ -139,16 +202,7 @@ def _similar_pairs(
     categories = torch.from_numpy(rehearsal.labels[kept]).to(features.device)
     metric = within_metric(problem.samples.take(kept), categories, STRENGTH)
     features = metric.apply(features)
-    thresholds = _thresholds(features, group, len(hidden), generator)
-    members = torch.nn.functional.one_hot(torch.from_numpy(group), n_groups).to(features)
-    pairs = np.zeros((len(thresholds), n_groups, n_groups))
-    for first in range(0, len(rows), BLOCK):
-        block = slice(first, first + BLOCK)
-        similarity = features[block] @ features.T
-        similarity.diagonal(first).fill_(-1.0)
-        for i, threshold in enumerate(thresholds.tolist()):
-            counts = members[block].T @ ((similarity > threshold).to(features) @ members)
-            pairs[i] += counts.double().cpu().numpy()
+    pairs = _count_pairs(features, group, n_groups, _thresholds(features, group, len(hidden), generator))
     n_held_out = int((rehearsal.truth < rehearsal.n_kept).sum())
     n_kept_labels = int((rehearsal.labels != UNLABELLED).sum()) + n_held_out
     sizes = np.bincount(group, minlength=n_groups).astype(np.float64)
@@ -157,6 +211,20 @@ def _similar_pairs(
 
 def _some(rows: IntArray, generator: np.random.Generator) -> IntArray:
     return rows if len(rows) <= PAIRED else np.sort(generator.choice(rows, PAIRED, replace=False))
+
+
+def _count_pairs(features: Tensor, group: IntArray, n_groups: int, thresholds: FloatArray) -> FloatArray:
+    """Ordered pairs of samples that are more similar than each threshold: (thresholds, groups, groups)."""
+    members = torch.nn.functional.one_hot(torch.from_numpy(group), n_groups).to(features)
+    pairs = np.zeros((len(thresholds), n_groups, n_groups))
+    for first in range(0, len(features), BLOCK):
+        block = slice(first, first + BLOCK)
+        similarity = features[block] @ features.T
+        similarity.diagonal(first).fill_(-1.0)
+        for i, threshold in enumerate(thresholds.tolist()):
+            counts = members[block].T @ ((similarity > threshold).to(features) @ members)
+            pairs[i] += counts.double().cpu().numpy()
+    return pairs
 
 
 def _thresholds(features: Tensor, group: IntArray, n_hidden: int, generator: np.random.Generator) -> FloatArray:
@@ -169,14 +237,13 @@ def _thresholds(features: Tensor, group: IntArray, n_hidden: int, generator: np.
     return np.quantile(together, THRESHOLDS) if len(together) else np.array(THRESHOLDS)
 
 
-def _log_ratios(similar: Sequence[_Similar], drawn: Sequence[IntArray], unlabelled_ratio: float) -> FloatArray:
-    """The logarithm of the ratio at each threshold, from the hidden categories that were drawn."""
-    across, n_across = np.zeros(len(THRESHOLDS)), 0.0  # pairs of different hidden categories: similar ones, all
-    for each, own in zip(similar, drawn, strict=True):
-        different = own[:, None] != own
-        across += (each.pairs[:, own][:, :, own] * different).sum(axis=(1, 2))
-        n_across += float((np.outer(each.sizes[own], each.sizes[own]) * different).sum())
-    chance = across / max(n_across, 1.0)
+def _log_ratios(
+    similar: Sequence[_Similar], drawn: Sequence[IntArray], chance: FloatArray, unlabelled_ratio: float
+) -> FloatArray:
+    """The logarithm of the ratio at each threshold, from the hidden categories that were drawn.
+
+    `chance` is that for two samples of different categories to be similar.
+    """
     new, n_new, hidden, n_hidden, alike = np.zeros((5, len(THRESHOLDS)))
     for each, own in zip(similar, drawn, strict=True):
         count, energy = _of_new(each, unlabelled_ratio)
