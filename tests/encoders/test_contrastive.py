@@ -1,6 +1,7 @@
 """GCD's losses against formulas written out sample by sample."""
 
 import math
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -90,6 +91,40 @@ def test_projections_have_unit_length_whatever_the_size_of_the_prototypes() -> N
     found = head(features)
     assert found.shape == (5, 32)
     torch.testing.assert_close(found.norm(dim=1), torch.ones(5))
+    assert head.prototypes is not None
     with torch.no_grad():
         head.prototypes.mul_(7)
     torch.testing.assert_close(head(features), found)
+
+
+def test_without_outputs_the_bottleneck_is_projected_to() -> None:
+    head = ProjectionHead(6, hidden=16, bottleneck=8, outputs=None)
+    found = head(torch.randn(5, 6, generator=torch.Generator().manual_seed(0)))
+    assert found.shape == (5, 8)
+    torch.testing.assert_close(found.norm(dim=1), torch.ones(5))
+
+
+def test_prototypes_begin_as_the_rows_of_a_linear_layer_and_turn_as_fast() -> None:
+    """GCD's last layer is a linear one with weight norm: a step turns it by the gradient, divided by its length."""
+    torch.manual_seed(0)
+    head = ProjectionHead(16, hidden=32, outputs=500)
+    assert head.prototypes is not None
+    lengths = head.prototypes.norm(dim=1)
+    assert lengths.mean().item() == pytest.approx(1 / math.sqrt(3), rel=0.02)
+    features = functional.normalize(torch.randn(2 * 40, 16), dim=-1)
+
+    def turned(scale: float, steps: int = 20) -> float:
+        own = deepcopy(head)
+        assert own.prototypes is not None
+        with torch.no_grad():
+            own.prototypes.mul_(scale)
+        before = functional.normalize(own.prototypes.detach(), dim=1).clone()
+        optimiser = torch.optim.SGD([own.prototypes], lr=0.01)
+        for _ in range(steps):
+            optimiser.zero_grad()
+            info_nce(own(features).unflatten(0, (2, -1)), 0.1).backward()
+            optimiser.step()
+        return float((functional.normalize(own.prototypes.detach(), dim=1) - before).norm(dim=1).mean())
+
+    as_rows_of_normal_numbers = 16 / (1 / math.sqrt(3))
+    assert turned(1.0) == pytest.approx(turned(as_rows_of_normal_numbers) * as_rows_of_normal_numbers**2, rel=0.3)

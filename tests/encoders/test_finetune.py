@@ -22,6 +22,7 @@ from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
 from newkinds.methods.heads import cosine_decay
 from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
+from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
 from tests.encoders.tiny_training import PREPARATION, SMALL, Net, load_encoder_from, tiny_encoder
 
@@ -49,8 +50,7 @@ def test_only_the_last_blocks_change_and_the_result_is_an_encoder(
 @pytest.mark.slow
 def test_samples_of_a_category_come_closer(tiny: None, tiny_collection: RawCollection, tmp_path: Path) -> None:
     settings = Finetuning(epochs=60, batch_size=24, outputs=64, blocks=3, workers=0)
-    losses = finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
-    assert np.mean(losses[-10:]) < np.mean(losses[:10])
+    finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
 
     def within_less_between(encoder: ModuleEncoder) -> float:
         features = encode(tiny_collection, encoder).features
@@ -59,7 +59,7 @@ def test_samples_of_a_category_come_closer(tiny: None, tiny_collection: RawColle
         cosines, same = unit @ unit.T, tiny_collection.truth[:, None] == tiny_collection.truth
         return float(cosines[same].mean() - cosines[~same].mean())
 
-    assert within_less_between(load_encoder_from(tmp_path / "own")) > within_less_between(tiny_encoder())
+    assert within_less_between(load_encoder_from(tmp_path / "own")) > within_less_between(tiny_encoder()) + 0.05
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_others(
@@ -129,8 +129,9 @@ def test_the_teacher_of_simgcd_warms_up_over_the_epochs(
     monkeypatch.setattr(finetuning, "simgcd_loss", loss)
     settings = replace(SMALL, epochs=16, batch_size=24, classifier="simgcd", n_categories=3)
     finetune(tiny_collection, "tiny", tmp_path / "own", settings, device="cpu")
-    assert temperatures == [teacher_temperature(epoch / 16) for epoch in range(16)]
-    assert temperatures[0] > temperatures[1] > temperatures[2] > temperatures[3] == temperatures[-1]
+    assert temperatures == [teacher_temperature(epoch, 16) for epoch in range(16)]
+    assert temperatures[:2] == [0.07, pytest.approx(0.04)]
+    assert len(set(temperatures[1:])) == 1
 
 
 def test_the_learning_rates_fall_along_a_cosine(
@@ -176,6 +177,29 @@ def test_a_classifier_learns_along_and_is_thrown_away(
     assert any(not torch.equal(own[name], plain[name]) for name in plain)
     record = json.loads((tmp_path / "own" / "encoder.json").read_text("utf-8"))
     assert (record["settings"]["classifier"], record["settings"]["n_categories"]) == (classifier, 3)
+
+
+def test_simgcd_compares_the_bottleneck_and_uno_has_no_contrastive_loss(
+    tiny: None, tiny_collection: RawCollection
+) -> None:
+    plain, simgcd, uno = (
+        _Training(
+            tiny_collection, tiny_encoder(), replace(SMALL, classifier=name, n_categories=3 if name else None)
+        )
+        for name in (None, "simgcd", "uno")
+    )
+    assert plain.head is not None
+    assert plain.head.prototypes is not None
+    assert simgcd.head is not None
+    assert simgcd.head.prototypes is None
+    assert uno.head is None
+    views = [[uno.view((item, seed)) for item in tiny_collection.items] for seed in (0, 1)]
+    found = uno._step(np.arange(24), views)
+    uno = _Training(tiny_collection, tiny_encoder(), replace(SMALL, classifier="uno", n_categories=3))
+    assert isinstance(uno.classifier, UNOHeads)
+    features = nn.functional.normalize(uno.encoder.forward([*views[0], *views[1]]), dim=-1)
+    expected = uno.classifier.loss(features.unflatten(0, (2, -1)), torch.from_numpy(uno.columns))
+    assert found == pytest.approx(expected.item(), rel=1e-4)
 
 
 @pytest.mark.parametrize("n_categories", [None, 1])

@@ -37,7 +37,7 @@ def tiny_encoder(seed: int = 0) -> ModuleEncoder:
         return ModuleEncoder(Net(), PREPARATION, "tiny")
 
 
-def small_head(width: int, outputs: int) -> ProjectionHead:
+def small_head(width: int, outputs: int | None) -> ProjectionHead:
     """Narrow, and so fast; its weights are larger, as it has fewer that are added up."""
     head = ProjectionHead(width, hidden=64, bottleneck=32, outputs=outputs)
     with torch.no_grad():

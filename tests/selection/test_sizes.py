@@ -224,3 +224,26 @@ def test_rehearsals_are_held_as_the_sizes_want_it(known: int, new: int, monkeypa
     assert (seen["shares"] is not None) is (new < known)
     assert seen["n_samples"] == pytest.approx(len(y) if new <= known else 12 * known, rel=0.1)
     assert seen["tried"] is None  # the sizes were known already
+
+
+def settled(counts: list[int], n_categories: int, share: float) -> float:
+    """With so many labelled samples of each known category, as many unlabelled ones as they have in all."""
+    y = np.concatenate([np.repeat(np.arange(len(counts)), counts), np.full(sum(counts), UNLABELLED)])
+    problem = make_problem(np.random.default_rng(0).normal(size=(len(y), 4)), y, device="cpu", random_state=0)
+    return settled_ratio(problem, share, n_categories)
+
+
+def test_sizes_are_even_until_they_clearly_are_not() -> None:
+    """Ratio: what is left of the unlabelled samples to what known categories have."""
+    even = [20] * 40
+    assert settled(even, 80, 0.2) == pytest.approx(1.0)  # 0.67
+    assert settled(even, 80, 0.4) == pytest.approx(GENEROUS * 0.6 / 1.4)
+    assert settled(even, 56, 0.2) == pytest.approx(GENEROUS * (0.8 / 16) / (1.2 / 40))  # 1.67
+    assert settled(even, 68, 0.1) == pytest.approx(1.0)  # 1.17
+
+
+def test_where_known_categories_differ_in_size_new_ones_may_by_chance() -> None:
+    tailed = [2, 3, 4, 5, 8, 10, 15, 23, 50, 80] * 4
+    assert settled(tailed, 80, 0.4) == 1.0
+    assert settled(tailed, 56, 0.2) == 1.0
+    assert settled(tailed, 80, 0.7) == pytest.approx(GENEROUS * 0.3 / 1.7)

@@ -4,6 +4,8 @@ Vaze et al., "Generalized Category Discovery", CVPR 2022: InfoNCE on all samples
 of Khosla et al. (NeurIPS 2020) on labelled ones, both on the outputs of a projection head as in DINO.
 """
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -43,24 +45,29 @@ def supervised_contrastive(views: Tensor, labels: Tensor, temperature: float) ->
 
 
 class ProjectionHead(nn.Module):
-    """Three layers, a bottleneck of unit length, and prototypes of unit length: unit vectors out.
+    """Three layers, a bottleneck of unit length, and cosines to prototypes: unit vectors out.
 
-    `outputs` = 65,536 and `hidden` = 2048 are GCD's.
+    `outputs` = 65,536 and `hidden` = 2048 are GCD's. Without `outputs` the bottleneck is what comes out, as in
+    SimGCD. Only the directions of prototypes count, but their lengths decide how fast they turn: they begin as the
+    rows of a linear layer do, at a length of about 0.58.
     """
 
-    def __init__(self, width: int, hidden: int = 2048, bottleneck: int = 256, outputs: int = 65536) -> None:
+    def __init__(self, width: int, hidden: int = 2048, bottleneck: int = 256, outputs: int | None = 65536) -> None:
         super().__init__()
         self.layers = nn.Sequential(
             *(nn.Linear(width, hidden), nn.GELU(), nn.Linear(hidden, hidden), nn.GELU()),
             nn.Linear(hidden, bottleneck),
         )
-        self.prototypes = nn.Parameter(torch.empty(outputs, bottleneck))
+        self.prototypes = None if outputs is None else nn.Parameter(torch.empty(outputs, bottleneck))
         for layer in self.layers:
             if isinstance(layer, nn.Linear):
                 nn.init.trunc_normal_(layer.weight, std=0.02)
                 nn.init.zeros_(layer.bias)
-        nn.init.normal_(self.prototypes)
+        if self.prototypes is not None:
+            nn.init.uniform_(self.prototypes, -1 / math.sqrt(bottleneck), 1 / math.sqrt(bottleneck))
 
     def forward(self, features: Tensor) -> Tensor:
         bottleneck = functional.normalize(self.layers(features), dim=-1)
+        if self.prototypes is None:
+            return bottleneck
         return functional.normalize(bottleneck @ functional.normalize(self.prototypes, dim=-1).T, dim=-1)

@@ -9,8 +9,9 @@ The result holds the tensors that changed, and the name and fingerprint of the e
 after each epoch lies beside it until the training has ended: a repeated call goes on from there. Under torchrun
 every process takes its share of a batch and sees the projections of all.
 
-A classifier of SimGCD or UNO may learn along with the encoder, as in their publications. It is thrown away as well:
-its purpose is features that separate its categories.
+A classifier of SimGCD or UNO may learn along with the encoder, as in their publications: SimGCD's beside the
+contrastive losses, which then compare the projection head's bottleneck; UNO's alone. It is thrown away as well: its
+purpose is features that separate its categories.
 """
 
 import json
@@ -79,7 +80,7 @@ class Finetuning:
     outputs : int
         Width of the projection head.
     classifier : {"simgcd", "uno"}, optional
-        The method whose classification loss is added to the contrastive ones.
+        The method whose classification loss is added to the contrastive ones (SimGCD) or takes their place (UNO).
     n_categories : int, optional
         Categories of the classifier, known and new together.
     workers : int, optional
@@ -228,15 +229,14 @@ class _Training:
         known = known_categories(collection.labels)
         self.columns = to_columns(collection.labels, known)
         with self._randomness(0):
-            self.head = ProjectionHead(width, outputs=settings.outputs).to(self.device)
+            head = _projection_head(settings, width)
+            self.head = None if head is None else head.to(self.device)
             classifier = _classifier(settings, width, len(known))
             self.classifier = None if classifier is None else classifier.to(self.device)
-        self.parameters = {
-            **{f"encoder.{name}": value for name, value in self.trained.items()},
-            **{f"head.{name}": value for name, value in self.head.named_parameters()},
-        }
-        if self.classifier is not None:
-            self.parameters |= {f"classifier.{name}": value for name, value in self.classifier.named_parameters()}
+        self.parameters = {f"encoder.{name}": value for name, value in self.trained.items()}
+        for part, module in (("head", self.head), ("classifier", self.classifier)):
+            if module is not None:
+                self.parameters |= {f"{part}.{name}": value for name, value in module.named_parameters()}
         trained = list(self.trained.values())
         thrown_away = list(self.parameters.values())[len(trained) :]
         self.optimiser = torch.optim.SGD(
@@ -306,10 +306,12 @@ class _Training:
             first, second = (view[part::n_parts] for view in own_views)
             with self._precision():
                 features = self.encoder.forward([*first, *second])
-                projected = self.head(features)
+                projected = None if self.head is None else self.head(features)
             shares = [rows[process :: n_processes()][part::n_parts] for process in range(n_processes())]
             columns = torch.from_numpy(self.columns[np.concatenate(shares)]).to(self.device)
-            loss = self._loss(_gathered(projected.float().unflatten(0, (2, -1))), columns)
+            loss = torch.zeros((), device=self.device)
+            if projected is not None:
+                loss = loss + self._loss(_gathered(projected.float().unflatten(0, (2, -1))), columns)
             if self.classifier is not None:
                 views = _gathered(unit_rows(features.float()).view(2, -1, features.shape[1]))
                 loss = loss + self._classification_loss(views, columns)
@@ -333,7 +335,7 @@ class _Training:
         if isinstance(self.classifier, UNOHeads):
             return self.classifier.loss(views, labels)
         assert self.classifier is not None
-        teacher = teacher_temperature(self.epoch / self.settings.epochs)
+        teacher = teacher_temperature(self.epoch, self.settings.epochs)
         return simgcd_loss(TEMPERATURE * self.classifier(views), labels, teacher)
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -421,6 +423,13 @@ def _write(training: _Training, out: Path) -> None:
         raise InputError(
             f"cannot write to {out}: {error}; the same command, when there is room, goes on from the last epoch"
         ) from error
+
+
+def _projection_head(settings: Finetuning, width: int) -> ProjectionHead | None:
+    """What the contrastive losses compare; UNO has none."""
+    if settings.classifier == "uno":
+        return None
+    return ProjectionHead(width, outputs=None if settings.classifier == "simgcd" else settings.outputs)
 
 
 def _classifier(settings: Finetuning, width: int, n_known: int) -> CosineHead | UNOHeads | None:

@@ -334,9 +334,11 @@ class CudaGraphReplay:
 
 
 def labelled_cross_entropy(log_p: Tensor, labels: Tensor) -> Tensor:
-    """Mean of -log p of the labels over both views: log_p (2, samples, categories); 0 where nothing is labelled."""
-    picked = functional.nll_loss(log_p.flatten(0, 1), labels.repeat(2), ignore_index=UNLABELLED, reduction="sum")
-    return picked / (2 * (labels != UNLABELLED).sum()).clamp_min(1)
+    """Mean of -log p of the labels over all views, log_p (views, samples, categories); 0 if nothing is labelled."""
+    n_views = len(log_p)
+    every = labels.repeat(n_views)
+    picked = functional.nll_loss(log_p.flatten(0, 1), every, ignore_index=UNLABELLED, reduction="sum")
+    return picked / (n_views * (labels != UNLABELLED).sum()).clamp_min(1)
 
 
 def indicator(labels: Tensor, n_categories: int) -> Tensor:

@@ -35,8 +35,8 @@ class ORCA(HeadMethod):
     is favoured by a margin, the mean uncertainty of the unlabelled samples (at most 0.5, anew in each epoch): while
     new categories are uncertain, known ones are not learnt much further. Every sample has a partner in its batch: a
     labelled one another of its category (itself where there is none), any other its nearest neighbour. The
-    predictions of one view of the sample and the other view of its partner should agree, and the mean prediction be
-    spread out.
+    predictions of one view of the sample and the other view of its partner should agree. The cross-entropy and the
+    mean prediction, which should be spread out, are those of the first view.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ class ORCA(HeadMethod):
 
     def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
         logits = head(batch.views)  # (2, batch, categories)
-        log_p = functional.log_softmax(logits, dim=-1)
+        first, second = functional.log_softmax(logits, dim=-1).unbind()
         partner = partners(batch.features, batch.labels)
-        agreement = (log_p[0].exp() * log_p[1, partner].exp()).sum(-1)
-        loss = -agreement.clamp_min(1e-8).log().mean() - self.mean_entropy * mean_prediction_entropy(log_p)
-        favoured = logits + SCALE * batch.schedule * indicator(batch.labels, logits.shape[-1])
+        agreement = (first.exp() * second[partner].exp()).sum(-1)
+        loss = -agreement.clamp_min(1e-8).log().mean() - self.mean_entropy * mean_prediction_entropy(first)
+        favoured = logits[:1] + SCALE * batch.schedule * indicator(batch.labels, logits.shape[-1])
         return loss + labelled_cross_entropy(functional.log_softmax(favoured, dim=-1), batch.labels)
 
 

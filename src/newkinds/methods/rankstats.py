@@ -24,9 +24,10 @@ RAMP = 5.0
 class RankStats(HeadMethod):
     """RankStats+'s classifier, a head on frozen features.
 
-    A linear classifier of all categories. Its outputs for known categories learn the labels; two unlabelled samples
-    of a batch should get the same prediction if their `n_ranked` largest features are the same ones, and different
-    ones otherwise; the predictions of two views should agree, more and more so as the training goes on.
+    A linear classifier of all categories. Its outputs for known categories learn the labels, from the first view;
+    two unlabelled samples of a batch should get the same prediction if their `n_ranked` largest features are the
+    same ones, and different ones otherwise; the predictions of two views should agree, more and more so as the
+    training goes on, among all categories and among the known ones.
 
     Frozen features of real encoders seldom share all of the five largest: then nearly every pair is one that should
     differ.
@@ -95,8 +96,10 @@ class RankStats(HeadMethod):
         loss = batch.schedule * functional.mse_loss(p[0], p[1])
         if head.n_known:
             known = functional.log_softmax(logits[..., : head.n_known], dim=-1)
-            loss = loss + labelled_cross_entropy(known, batch.labels)
-        same = same_ranking(batch.features, min(self.n_ranked, batch.features.shape[1]))
+            agreement_on_known = functional.mse_loss(known[0].exp(), known[1].exp())
+            loss = loss + batch.schedule * agreement_on_known + labelled_cross_entropy(known[:1], batch.labels)
+        # Features of a network end in a ReLU: what is negative has no rank.
+        same = same_ranking(batch.features.relu(), min(self.n_ranked, batch.features.shape[1]))
         similarity = p[0] @ p[1].T
         agreement = torch.where(same, similarity, 1 - similarity).clamp_min(1e-7)
         free = (~batch.labelled).to(p.dtype)

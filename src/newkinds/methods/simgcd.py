@@ -106,16 +106,22 @@ n_iter_, stopped_
         return self.learning_rate * n_categories
 
     def _begin_epoch(self, head: CosineHead, problem: Problem, progress: float) -> float:
-        return teacher_temperature(progress)
+        return teacher_temperature(round(progress * self.max_iter), self.max_iter)
 
     def _loss(self, head: CosineHead, batch: Batch) -> Tensor:
         return simgcd_loss(head(batch.views) * TEMPERATURE, batch.labels, batch.schedule, self.mean_entropy)
 
 
-def teacher_temperature(progress: float) -> float:
-    """At a share of the training."""
+def teacher_temperature(epoch: int, n_epochs: int) -> float:
+    """In an epoch, from 0; the last epoch of the warm-up has the last temperature.
+
+    Examples
+    --------
+    >>> [round(teacher_temperature(epoch, 20), 3) for epoch in range(4)]
+    [0.07, 0.055, 0.04, 0.04]
+    """
     first, last = TEACHER_TEMPERATURES
-    return first + (last - first) * min(1.0, progress / WARM_UP)
+    return first + (last - first) * min(1.0, epoch / max(round(WARM_UP * n_epochs) - 1, 1))
 
 
 def simgcd_loss(

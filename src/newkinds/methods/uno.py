@@ -31,7 +31,8 @@ class UNO(HeadMethod):
     equal size (Sinkhorn and Knopp); labelled samples keep their labels; all have one cross-entropy. Several sets of
     prototypes learn side by side, and as many with three times the new categories; of the former the one with the
     lowest loss is kept.
-    (In the publication each has a projection of its own; here they share one.)
+    (In the publication the prototypes of known categories lie in the space of the features themselves, and each set
+    of new ones has a projection of its own; here all share one.)
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ from newkinds.runtime import report_progress
 from newkinds.selection.pairs import SizeRatio, size_ratio_by_pairs
 from newkinds.selection.problem import Problem
 from newkinds.selection.rehearsal import FloatArray, Recovery, Rehearsal, draw_rehearsals, unlabelled_ratio
-from newkinds.selection.sizes import Endings, Stays, settled_ratio, size_ratio, train_rehearsals
+from newkinds.selection.sizes import Endings, Stays, ratio_variance, settled_ratio, size_ratio, train_rehearsals
 
 COUNTING_REHEARSALS = 4
 """Every number is tried in all of them."""
@@ -233,10 +233,8 @@ class _Search:
 
     def _size_variance(self, number: float) -> float:
         """Of the logarithm of the number by sizes, because the known categories are but a sample of all."""
-        counts = np.bincount(self.problem.columns[self.problem.labelled])
-        variation = counts.var(ddof=1) / counts.mean() ** 2 - 1 / counts.mean()  # less what chance alone makes
         n_new = max(number - self.problem.n_known, 1.0)
-        return float(max(variation, 0.0) * (1 / self.problem.n_known + 1 / n_new) * (n_new / number) ** 2)
+        return ratio_variance(self.problem, n_new) * (n_new / number) ** 2
 
     def conclude(self, lower: int, upper: int) -> Count:
         generator = np.random.default_rng(self.problem.rng.randint(2**31 - 1))

@@ -48,6 +48,9 @@ LEAST_DEVIATION = 0.1
 FEW_CATEGORIES = 1.0
 """Deviation that a single known category would leave, since it may not be like the new ones; with n, the n-th part
 of its square."""
+SHORT = 1.15
+"""By so much negative logarithms fall short: more samples of small categories stray to known ones, which makes
+those that are left fewer, and their categories seem larger."""
 EXTREME = 50.0
 """Ratios beyond this, or its inverse, are taken for it, and for hardly more than a guess: where no sample belongs
 to a new category, fewer pairs may be similar than by chance."""
@@ -176,7 +179,7 @@ def size_ratio_by_pairs(
         + ((found - combined) ** 2 + unclear) @ weights
         + FEW_CATEGORIES**2 / problem.n_known
     )
-    return SizeRatio(combined, float(np.sqrt(variance)))
+    return SizeRatio(combined if combined > 0 else SHORT * combined, float(np.sqrt(variance)))
 
 
 def _deviation(drawn: FloatArray) -> FloatArray:

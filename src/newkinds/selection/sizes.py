@@ -53,8 +53,11 @@ ALIKE = 4.0
 category's samples that stay."""
 PRIOR = 0.2
 """How much it counts for one category that others have so many unlabelled samples for a labelled one."""
-TOLERATED = 1.6
-"""Factor between the sizes of known and new categories up to which they are taken to be even."""
+SMALLER, LARGER = 1.6, 1.25
+"""Factors by which new categories may be smaller or larger than known ones and are still taken to be as large. What
+an even marginal costs grows faster with larger ones."""
+BY_CHANCE = 2.0
+"""The same once more: deviations of the ratio that comes about because sizes differ within either kind."""
 GENEROUS = 1.25
 """Shares of new categories are taken so much larger than estimated: too small ones cost more than too large."""
 LEAST_SHARE = 0.02
@@ -78,7 +81,17 @@ def size_ratio(problem: Problem, known_share: float, n_categories: int) -> float
 def settled_ratio(problem: Problem, known_share: float, n_categories: int) -> float:
     """The same, to train with: 1 where it is not clearly another."""
     ratio = size_ratio(problem, known_share, n_categories)
-    return 1.0 if 1 / TOLERATED <= ratio <= TOLERATED else GENEROUS * ratio
+    chance = math.exp(BY_CHANCE * math.sqrt(ratio_variance(problem, n_categories - problem.n_known)))
+    return 1.0 if 1 / (SMALLER * chance) <= ratio <= LARGER * chance else GENEROUS * ratio
+
+
+def ratio_variance(problem: Problem, n_new: float) -> float:
+    """Of the logarithm of the ratio between the mean sizes of known and of `n_new` other categories like them."""
+    counts = np.bincount(problem.columns[problem.labelled])
+    if len(counts) < 2:
+        return 0.0
+    variation = counts.var(ddof=1) / counts.mean() ** 2 - 1 / counts.mean()  # less what chance alone makes
+    return float(max(variation, 0.0) * (1 / problem.n_known + 1 / max(n_new, 1.0)))
 
 
 def expected_shares(ratio: float, n_known: int, n_categories: int, n_kept: int | None = None) -> FloatArray | None:
