@@ -6,6 +6,7 @@ from newkinds.benchmark.published import (
     CITATION,
     DATASETS,
     ESTIMATED_K,
+    INFOMAX,
     INIT,
     K_ERROR,
     K_ERROR_NOTE,
@@ -13,6 +14,7 @@ from newkinds.benchmark.published import (
     MAIN,
     MAIN_STD,
     PARTITION_ESTIMATED_K,
+    TRAINED_ALONG,
     Scores,
     dataset_of,
     source_note,
@@ -156,7 +158,9 @@ def test_a_note_says_how_rows_were_obtained_each_source_once():
         "k-means: raw features of DINO ViT-B/16; GCD, TIM: features of DINO ViT-B/16 fine-tuned on the data set."
     )
     assert "ResNet-50" in source_note("ORCA (ResNet50)")
-    assert source_note(*MAIN).count("end to end") == 3
+    assert source_note(*MAIN).count("trained together") == 3
+    assert all("trained together" in source_note(row) for row in TRAINED_ALONG)
+    assert set(TRAINED_ALONG) | set(INFOMAX) < set(MAIN)
     for table in (MAIN, PARTITION_ESTIMATED_K, INIT, LOSS_TERMS):
         assert source_note(*table)
     with pytest.raises(InputError, match=r"no published row 'SimGCD'; choose from k-means"):

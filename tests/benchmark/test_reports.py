@@ -115,8 +115,8 @@ def test_the_best_of_a_column_is_bold(
 def test_one_seed_has_no_deviation_and_one_set_no_mean(made_up_results: None, source: Path, tmp_path: Path) -> None:
     run_benchmark("main", [source], tmp_path / "out", n_seeds=1, methods=["kmeans"])
     cells = read_cells(tmp_path / "out" / "main.csv")
-    assert [group for _, group, _ in cells] == ["small"] * 3
-    assert [cell["std"] for cell in cells.values()] == [""] * 3
+    assert [group for _, group, _ in cells] == ["", *["small"] * 3]
+    assert [cell["std"] for cell in cells.values()] == [""] * 4
 
 
 def test_the_mean_over_sets_has_the_deviation_over_seeds(
@@ -282,6 +282,30 @@ def test_published_estimates_stand_beside_ours(made_up_results: None, feature_se
     assert cells["rehearsal, Newkinds", "CUB, published", "K̂"]["mean"] == ""
     text = (tmp_path / "out" / "estimate-k.md").read_text("utf-8")
     assert "For Stanford Cars the paper prints" in text
+    assert "Max-ACC (GCD) 18 % and 6 %; Max-ACC (PIM) 15 % and 2 %." in text
+
+
+def test_figures_of_trained_encoders_have_rows_of_their_own(
+    made_up_results: None, feature_set: MakeSet, tmp_path: Path
+) -> None:
+    write_features(feature_set(n_classes=200, n=4, width=8), tmp_path / "cub.npz")
+    run_benchmark("main", [tmp_path / "cub.npz"], tmp_path / "out", n_seeds=1, methods=["orca", "uno", "pim"])
+    cells = read_cells(tmp_path / "out" / "main.csv")
+    for label in ("ORCA, head on frozen features", "UNO+, head on frozen features"):
+        assert cells[label, "CUB, published", "All"]["mean"] == ""
+        assert cells[label, "cub", "All"]["mean"] != ""
+    for label, figure in (
+        ("ORCA (ResNet50)", 27.5),
+        ("ORCA (ViT-B/16)", 38.0),
+        ("UNO+", 35.1),
+        ("RankStats+", 33.3),
+    ):
+        assert float(cells[label, "CUB, published", "All"]["mean"]) == figure
+        assert cells[label, "cub", "All"]["mean"] == ""
+        assert cells[label, "", "InfoMax"]["text"] == "no"
+    assert cells["PIM, Newkinds", "", "InfoMax"]["text"] == "yes"
+    assert cells["UNO+, head on frozen features", "", "InfoMax"]["text"] == "no"
+    assert "ORCA (ResNet50)" not in (tmp_path / "out" / "main.md").read_text("utf-8").split("published, with")[0]
 
 
 # From the first result to the last, and what is refused

@@ -280,6 +280,7 @@ def _classes(axes: "Axes", panel: LambdaPanel) -> None:
     axes.set_xlim(edges[0], edges[-1])
     axes.set_ylim(0, None)
     axes.locator_params(axis="y", nbins=4)
+    axes.locator_params(axis="x", integer=True)
     axes.set_xlabel("class, by size", color=INK)
 
 

@@ -74,9 +74,9 @@ HEAD = ", head on frozen features"
 """Ends the label of a method that was published with an encoder trained along."""
 _ROWS = (
     Method("kmeans", "k-means", KMeans(), "k-means"),
-    Method("rankstats", f"RankStats+{HEAD}", RankStats(), "RankStats+"),
-    Method("uno", f"UNO+{HEAD}", UNO(), "UNO+"),
-    Method("orca", f"ORCA{HEAD}", ORCA(), "ORCA (ViT-B/16)"),
+    Method("rankstats", f"RankStats+{HEAD}", RankStats()),
+    Method("uno", f"UNO+{HEAD}", UNO()),
+    Method("orca", f"ORCA{HEAD}", ORCA()),
     Method("simgcd", f"SimGCD{HEAD}", SimGCD()),
     Method("sskm", "GCD (semi-supervised k-means)", SemiSupervisedKMeans(), "GCD"),
     Method("rim", "RIM", RIM(temperature=TEMPERATURE), "RIM (semi-sup.)"),

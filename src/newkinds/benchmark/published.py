@@ -79,12 +79,18 @@ DATASETS: Mapping[str, Dataset] = {name: _dataset(facts) for name, facts in _FAC
 """The six data sets, in the order of the main table."""
 MAIN: Scores = _scores(_FACTS["main"])
 """Nine methods, the number of classes known. How a row was obtained differs: see `source_note`."""
+INFOMAX: tuple[str, ...] = tuple(_FACTS["infomax"])
+"""Those of them that maximise mutual information."""
+TRAINED_ALONG: tuple[str, ...] = tuple(_FACTS["trained_along"])
+"""Those whose encoder was trained with the classifier: a head on frozen features cannot be held to them."""
 MAIN_STD: Scores = _scores(_FACTS["std"])
 """Standard deviation of PIM over five trainings."""
 ESTIMATED_K: Mapping[str, Mapping[str, int]] = _FACTS["estimated_k"]
 """Rule → data set → estimated number of classes."""
 K_ERROR: Mapping[str, Mapping[str, int]] = _FACTS["k_error"]
 """Rule → data set → error of that estimate in percent, as printed."""
+K_ERROR_MEANS: Mapping[str, Mapping[str, int]] = _FACTS["k_error_means"]
+"""Rule → "fine-grained" (the first three data sets) or "generic" (the others) → their mean error, as printed."""
 K_ERROR_NOTE: str = _FACTS["k_error_note"]
 """Where the printed errors are not those of the formula."""
 PARTITION_ESTIMATED_K: Scores = _scores(_FACTS["partition_estimated_k"])
@@ -108,8 +114,8 @@ def source_note(*rows: str) -> str:
 
     Examples
     --------
-    >>> source_note("RankStats+", "PIM", "UNO+")
-    'RankStats+, UNO+: trained end to end; PIM: features of DINO ViT-B/16 fine-tuned on the data set.'
+    >>> source_note("RankStats+", "k-means", "UNO+")
+    'RankStats+, UNO+: classifier and encoder trained together; k-means: raw features of DINO ViT-B/16.'
     """
     rows_by_source: dict[str, list[str]] = {}
     for row in rows:

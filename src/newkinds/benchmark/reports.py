@@ -1,6 +1,6 @@
 """From results to the paper's tables and figures: the jobs that each needs, and how it shows their results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +27,7 @@ from newkinds.benchmark.jobs import (
 from newkinds.benchmark.runner import Results
 from newkinds.benchmark.subjects import MEAN, Subject
 from newkinds.benchmark.tables import Cell, Column, Row, Section, Table, Value, write_table
+from newkinds.methods.infomax import InfoMax
 from newkinds.names import BenchmarkName, CountRule
 
 PARTS = ("All", "Old", "New")
@@ -94,6 +95,8 @@ def _main(plan: Plan, results: Results, folder: Path) -> Table:
         notes,
         folder,
         published.MAIN_STD,
+        published.TRAINED_ALONG if any(method.label.endswith(HEAD) for method in plan.methods) else (),
+        {method.label for method in plan.methods if isinstance(method.estimator, InfoMax)},
     )
 
 
@@ -143,7 +146,7 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
         "Error: |K̂ / K − 1|. 90 %: the interval that the estimator gives, of the first seed.",
         *interval_notes,
         *_paper_notes(plan, []),
-        *([published.K_ERROR_NOTE] if _published(plan) else []),
+        *([_printed_means(), published.K_ERROR_NOTE] if _published(plan) else []),
     ]
     table = Table(
         "estimate-k",
@@ -156,6 +159,16 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     )
     dot_chart(table.title, chart, x_label="error of the estimate, %", path=folder / table.name)
     return table
+
+
+def _printed_means() -> str:
+    kinds = ("fine-grained", "generic")
+    means = [
+        f"{rule} {' and '.join(f'{errors[kind]} %' for kind in kinds)}"
+        for rule, errors in published.K_ERROR_MEANS.items()
+    ]
+    names = list(published.DATASETS)
+    return f"Mean errors as printed, of {', '.join(names[:3])} and of {', '.join(names[3:])}: {'; '.join(means)}."
 
 
 def _counted(plan: Plan) -> list[tuple[Method, CountRule]]:
@@ -350,12 +363,32 @@ def _scored(
     notes: Sequence[str],
     folder: Path,
     deviations: published.Scores = MappingProxyType({}),
+    further: Sequence[str] = (),
+    infomax: Collection[str] | None = None,
 ) -> Table:
-    """A table of All, Old and New, the published figures in columns of their own; and its chart."""
+    """A table of All, Old and New, the published figures in columns of their own; and its chart.
+
+    `further` are published rows that none of ours can be held to, which get a section; `infomax`, where it is
+    given, are the rows of ours that maximise mutual information, which a column says.
+    """
     groups = [subject.name for subject in plan.subjects] + [MEAN] * (len(plan.subjects) > 1)
     groups += [_paper(data) for data in _published(plan)]
     columns = [Column(group, part) for group in groups for part in PARTS]
+    if infomax is not None:
+        columns.insert(0, Column("", "InfoMax"))
     table_rows = []
+
+    def marked(label: str, cells: list[Cell], labels: Collection[str] | None) -> Row:
+        return Row(label, cells if labels is None else ["yes" if label in labels else "no", *cells])
+
+    def as_published(label: str | None) -> list[Cell]:
+        cells: list[Cell] = []
+        for data in _published(plan):
+            figures = paper.get(str(label), {}).get(data)
+            stds = deviations.get(str(label), {}).get(data, (None,) * 3)
+            cells += [None] * 3 if figures is None else list(map(Value, figures, stds))
+        return cells
+
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
     for label, published_label, scores in rows:
         cells: list[Cell] = []
@@ -367,17 +400,20 @@ def _scored(
         if len(plan.subjects) > 1:
             means = np.mean([scores[subject] for subject in plan.subjects], axis=0)  # a row for each seed
             cells += [_value(means[:, part].tolist()) for part in range(3)]
-        for data in _published(plan):
-            figures = paper.get(str(published_label), {}).get(data)
-            stds = deviations.get(str(published_label), {}).get(data, (None,) * 3)
-            cells += [None] * 3 if figures is None else list(map(Value, figures, stds))
-        table_rows.append(Row(label, cells))
+        table_rows.append(marked(label, [*cells, *as_published(published_label)], infomax))
+    sections = [Section("", table_rows)]
     cited = dict.fromkeys(label for _, label, _ in rows if label is not None and label in paper)
+    if further and _published(plan):
+        not_ours = [None] * (len(groups) - len(_published(plan))) * len(PARTS)
+        of_paper = None if infomax is None else published.INFOMAX
+        along = [marked(label, [*not_ours, *as_published(label)], of_paper) for label in further]
+        sections.append(Section("published, with an encoder trained along", along))
+        cited |= dict.fromkeys(further)
     table = Table(
         name,
         title,
         columns,
-        [Section("", table_rows)],
+        sections,
         [*notes, *_paper_notes(plan, list(cited))],
         LARGEST,
     )
