@@ -22,6 +22,7 @@ from newkinds.selection.sizes import (
     SIZES_SETTING,
     Endings,
     Stays,
+    _least_margin,
     evened,
     expected_shares,
     measure_known_share,
@@ -185,7 +186,8 @@ def test_uneven_categories_are_found_better_than_with_an_even_marginal(known: in
     X, y, truth = collection([known] * 8, [new] * 8, noise=0.25)
     settings: dict[str, Any] = {"temperature": 40.0, "consensus": 1, "random_state": 0, "device": "cpu"}
     fitted = PIM(16, **settings).fit(X, y)
-    assert fitted.size_ratio_ == pytest.approx(GENEROUS * new / known, rel=0.3)
+    # Eight known categories tell it to within a factor of two; other seeds give 0.6 to 1.1 of it for the first pair.
+    assert abs(np.log(fitted.size_ratio_ / (GENEROUS * new / known))) < np.log(2)
     even = PIM(16, lam=fitted.lam_, **settings).fit(X, y)
     assert even.size_ratio_ == 1.0
     unlabelled = y == UNLABELLED
@@ -247,3 +249,14 @@ def test_where_known_categories_differ_in_size_new_ones_may_by_chance() -> None:
     assert settled(tailed, 80, 0.4) == 1.0
     assert settled(tailed, 56, 0.2) == 1.0
     assert settled(tailed, 80, 0.7) == pytest.approx(GENEROUS * 0.3 / 1.7)
+
+
+def test_what_counts_as_clear_follows_the_samples_of_hidden_categories() -> None:
+    of_kept = np.linspace(0.0, 10.0, 1001)
+    assert _least_margin(of_kept, np.full(100, 5.0)) == pytest.approx(5.0)
+    assert _least_margin(of_kept, np.full(100, 9.0)) == pytest.approx(10 * 2 / 3)  # a third are clear at least
+    assert _least_margin(of_kept, np.full(100, -3.0)) == pytest.approx(3.0)  # 70 % at most
+    assert _least_margin(of_kept, np.full(10, -3.0)) == pytest.approx(10 * 2 / 3)  # ten tell nothing
+    assert _least_margin(of_kept - 8, np.full(100, -3.0)) == 0.0  # below, samples end elsewhere
+    assert _least_margin(of_kept - 20, np.full(10, -3.0)) == 0.0
+    assert _least_margin(np.empty(0), np.full(100, 5.0)) == 0.0

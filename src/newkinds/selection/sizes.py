@@ -239,13 +239,15 @@ def _by_labels(labelled: FloatArray, held_out: FloatArray, stayed: FloatArray) -
 
 
 def _least_margin(of_kept: FloatArray, of_hidden: FloatArray) -> float:
-    """From which margin on a sample ends clearly in a kept category, by those of kept and of hidden categories."""
+    """From which margin on a sample ends clearly in a kept category, by those of kept and of hidden categories.
+
+    Never a negative one, with which a sample ends elsewhere.
+    """
     if not len(of_kept):
         return 0.0
     highest, lowest = np.quantile(of_kept, [1 - share for share in CLEAR])
-    if len(of_hidden) < TELLING:
-        return float(highest)
-    return float(np.clip(np.quantile(of_hidden, 1 - STRAYING), lowest, highest))
+    least = np.clip(np.quantile(of_hidden, 1 - STRAYING), lowest, highest) if len(of_hidden) >= TELLING else highest
+    return float(max(least, 0.0))
 
 
 def _counted(truth: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
