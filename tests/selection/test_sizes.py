@@ -186,7 +186,7 @@ def test_uneven_categories_are_found_better_than_with_an_even_marginal(known: in
     X, y, truth = collection([known] * 8, [new] * 8, noise=0.25)
     settings: dict[str, Any] = {"temperature": 40.0, "consensus": 1, "random_state": 0, "device": "cpu"}
     fitted = PIM(16, **settings).fit(X, y)
-    # Eight known categories tell it to within a factor of two; other seeds give 0.6 to 1.1 of it for the first pair.
+    # Eight known categories tell it to within a factor of two: six seeds gave 0.6 to 1.1 of it for the first pair.
     assert abs(np.log(fitted.size_ratio_ / (GENEROUS * new / known))) < np.log(2)
     even = PIM(16, lam=fitted.lam_, **settings).fit(X, y)
     assert even.size_ratio_ == 1.0
