@@ -5,12 +5,14 @@ import pytest
 
 from newkinds.labels import UNLABELLED
 from newkinds.selection.pairs import (
+    MOST_LIKENESS,
     THRESHOLDS,
     SizeRatio,
     _Across,
+    _likeness,
     _log_ratios,
-    _of_new,
     _Similar,
+    _similar_new,
     size_ratio_by_pairs,
 )
 from newkinds.selection.problem import make_problem
@@ -63,32 +65,57 @@ def test_few_known_categories_say_less() -> None:
     assert ratio_of(4, 20, [20] * 8).deviation > 0.5
 
 
-def similar(hidden: list[int], n_new: int, within: float, chance: float) -> _Similar:
-    """Hidden categories, as many unlabelled samples of each, and one new category; pairs as they are expected."""
-    sizes = np.array([*hidden, 0, sum(hidden) + n_new], dtype=float)
-    parts = np.array([*hidden, n_new], dtype=float)  # of the unlabelled samples
-    pairs = np.full((1, len(sizes), len(sizes)), 0.0)
+def similar(hidden: list[int], new: list[int], within: float, chance: float, likeness: float = 1.0) -> _Similar:
+    """Hidden categories, as many unlabelled samples of each, and new ones; pairs as they are expected.
+
+    New samples are similar to those of other categories than hidden ones `likeness` times as often.
+    """
+    sizes = np.array([*hidden, 0, sum(hidden) + sum(new)], dtype=float)
+    parts = np.array([*hidden, *new], dtype=float)  # of the unlabelled samples
+    likely = np.full((len(parts), len(parts)), chance)
+    likely[len(hidden) :, len(hidden) :] *= likeness
+    np.fill_diagonal(likely, within)
+    pairs = np.zeros((1, len(sizes), len(sizes)))
     for i, size in enumerate(hidden):
         for j, other in enumerate(hidden):
             pairs[0, i, j] = within * size * (size - 1) if i == j else chance * size * other
-        pairs[0, i, -1] = pairs[0, -1, i] = size * (within * size + chance * (parts.sum() - size))
-    pairs[0, -1, -1] = chance * (parts.sum() ** 2 - (parts**2).sum()) + within * (parts * (parts - 1)).sum()
-    return _Similar(sizes, np.repeat(pairs, len(THRESHOLDS), axis=0), stand_in=3.0)
+        pairs[0, i, -1] = pairs[0, -1, i] = size * (likely[i] @ parts)
+    pairs[0, -1, -1] = parts @ likely @ parts - within * parts.sum()
+    to_kept = chance * np.array([[*hidden, 0, sum(hidden) + likeness * sum(new)]])
+    n = len(THRESHOLDS)
+    return _Similar(sizes, np.repeat(pairs, n, axis=0), np.repeat(to_kept, n, axis=0), stand_in=3.0)
 
 
 @pytest.mark.parametrize(("within", "chance"), [(1.0, 0.0), (0.4, 0.01)])
 def test_what_belongs_to_known_categories_is_taken_away_exactly(within: float, chance: float) -> None:
-    count, energy = _of_new(similar([10, 20, 30], 50, within, chance), unlabelled_ratio=1.0)
-    assert count == pytest.approx(50)
-    np.testing.assert_allclose(energy, within * 50 * 49)
+    given = similar([10, 20, 30], [50], within, chance)
+    assert given.n_new(1.0) == pytest.approx(50)
+    np.testing.assert_allclose(_similar_new(given, 1.0), within * 50 * 49)
 
 
-def test_expected_pairs_give_the_ratio_exactly() -> None:
-    """One new category of 80 samples; hidden ones of 20, with their unlabelled samples 40."""
-    given = similar([20, 20, 20], 80, 0.4, 0.01)
-    np.testing.assert_allclose(
-        _log_ratios([given], [np.arange(3)], np.full(len(THRESHOLDS), 0.01), 1.0), np.log(80 / 40)
-    )
+@pytest.mark.parametrize("likeness", [1.0, 0.6, 1.7])
+def test_expected_pairs_give_the_ratio_exactly(likeness: float) -> None:
+    """New categories of 80 samples; hidden ones of 20, with their unlabelled samples 40."""
+    given = similar([20, 20, 20], [80] * 5, 0.4, 0.01, likeness)
+    # Within a category the chance of hidden ones is counted, which is a little off.
+    off = np.log1p((likeness - 1) * 0.01 / 0.39)
+    found = _log_ratios([given], [np.arange(3)], np.full(len(THRESHOLDS), 0.01), 1.0)
+    np.testing.assert_allclose(found, np.log(80 / 40) - off, atol=1e-3)
+
+
+def test_likeness_is_seen_by_the_kept_categories() -> None:
+    def seen(likeness: float) -> np.ndarray:
+        return _likeness([similar([20, 30], [40, 50], 0.4, 0.01, likeness)], [np.arange(2)], unlabelled_ratio=1.0)
+
+    np.testing.assert_allclose(seen(0.7), 0.7)
+    np.testing.assert_allclose(seen(1.4), 1.4)
+    np.testing.assert_allclose(seen(9.0), MOST_LIKENESS)
+    np.testing.assert_allclose(seen(0.0), 1 / MOST_LIKENESS)
+
+
+def test_without_any_similar_pair_new_samples_are_taken_to_be_like_hidden_ones() -> None:
+    given = similar([20, 30], [40, 50], 0.4, 0.0)
+    np.testing.assert_allclose(_likeness([given], [np.arange(2)], 1.0), 1.0)
 
 
 def across_of(n_known: int, alike: tuple[int, int] | None = None) -> _Across:

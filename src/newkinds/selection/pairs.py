@@ -9,7 +9,8 @@ sample. Divided by the same of the hidden categories it is the ratio that is loo
 
 Some of those samples belong to known categories. Hidden samples stand in for them: every one is subtracted as often
 as there are unlabelled samples for a labelled one. And b is better told by all known categories than by the few
-that a rehearsal hides, see `_Across`.
+that a rehearsal hides, see `_Across`. Where new samples are similar to labelled ones of kept categories more often
+than hidden ones are, or less often, they are taken to be so among themselves too.
 
 Samples are compared in the metric that the kept labels teach, see `newkinds.selection.metric`. What counts as
 similar is a threshold on the cosine. A low one is more even between categories, a high one hardly mistakes two
@@ -56,6 +57,8 @@ EXTREME = 50.0
 to a new category, fewer pairs may be similar than by chance."""
 LEAST_NEW = 0.05
 """Of the samples that were taken for new, those that are at least."""
+MOST_LIKENESS = 2.0
+"""So many times as often as hidden samples, or so many times less, new ones may be similar to other categories."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +80,29 @@ class _Similar:
     sizes : ndarray of shape (groups,)
     pairs : ndarray of shape (thresholds, groups, groups)
         Ordered pairs of different samples that are similar.
+    to_kept : ndarray of shape (thresholds, groups)
+        Share of the labelled samples of kept categories that a sample is similar to, summed over each group.
     stand_in : float
         Labelled samples of kept categories for each hidden one.
     """
 
     sizes: FloatArray
     pairs: FloatArray
+    to_kept: FloatArray
     stand_in: float
 
     @property
     def n_hidden(self) -> int:
         return len(self.sizes) - 2
+
+    def weights(self, unlabelled_ratio: float) -> FloatArray:
+        """Unlabelled samples that a hidden one stands for, in each group that has any."""
+        return unlabelled_ratio * np.append(np.ones(self.n_hidden), self.stand_in)
+
+    def n_new(self, unlabelled_ratio: float) -> float:
+        """Samples of new categories among those taken for new."""
+        n_known = self.weights(unlabelled_ratio) @ self.sizes[:-1]
+        return float(max(self.sizes[-1] - n_known, LEAST_NEW * self.sizes[-1], 1.0))
 
 
 @dataclass(frozen=True)
@@ -113,11 +128,7 @@ class _Across:
         similar, total = np.zeros((len(THRESHOLDS), n_known, n_known)), np.zeros((n_known, n_known))
         if n_aside >= n_known:
             return cls(similar, total)
-        of_each = [
-            generator.permutation(np.flatnonzero(problem.columns == category))[:SAMPLED]
-            for category in range(n_known)
-        ]
-        rows = _some(np.sort(np.concatenate(of_each)), generator)
+        rows = _some_of_each(problem.columns, n_known, generator)
         features, columns = problem.samples.take(rows), problem.columns[rows]
         for _ in range(SET_ASIDE):
             aside = np.sort(generator.choice(n_known, n_aside, replace=False))
@@ -205,15 +216,25 @@ def _similar_pairs(
     categories = torch.from_numpy(rehearsal.labels[kept]).to(features.device)
     metric = within_metric(problem.samples.take(kept), categories, STRENGTH)
     features = metric.apply(features)
-    pairs = _count_pairs(features, group, n_groups, _thresholds(features, group, len(hidden), generator))
+    thresholds = _thresholds(features, group, len(hidden), generator)
+    pairs = _count_pairs(features, group, n_groups, thresholds)
+    few = _some_of_each(rehearsal.labels, rehearsal.n_kept, generator)
+    to_kept = _shares(features, group, n_groups, metric.apply(problem.samples.take(few)), thresholds)
     n_held_out = int((rehearsal.truth < rehearsal.n_kept).sum())
     n_kept_labels = int((rehearsal.labels != UNLABELLED).sum()) + n_held_out
     sizes = np.bincount(group, minlength=n_groups).astype(np.float64)
-    return _Similar(sizes, pairs, n_kept_labels / max(n_held_out, 1))
+    return _Similar(sizes, pairs, to_kept, n_kept_labels / max(n_held_out, 1))
 
 
 def _some(rows: IntArray, generator: np.random.Generator) -> IntArray:
     return rows if len(rows) <= PAIRED else np.sort(generator.choice(rows, PAIRED, replace=False))
+
+
+def _some_of_each(categories: IntArray, n_categories: int, generator: np.random.Generator) -> IntArray:
+    of_each = [
+        generator.permutation(np.flatnonzero(categories == category))[:SAMPLED] for category in range(n_categories)
+    ]
+    return _some(np.sort(np.concatenate(of_each)), generator)
 
 
 def _count_pairs(features: Tensor, group: IntArray, n_groups: int, thresholds: FloatArray) -> FloatArray:
@@ -228,6 +249,18 @@ def _count_pairs(features: Tensor, group: IntArray, n_groups: int, thresholds: F
             counts = members[block].T @ ((similarity > threshold).to(features) @ members)
             pairs[i] += counts.double().cpu().numpy()
     return pairs
+
+
+def _shares(features: Tensor, group: IntArray, n_groups: int, others: Tensor, thresholds: FloatArray) -> FloatArray:
+    """Share of the others that a sample is more similar to than each threshold, summed over its group."""
+    shares = np.zeros((len(thresholds), n_groups))
+    for first in range(0, len(features), BLOCK):
+        block = slice(first, first + BLOCK)
+        similarity = features[block] @ others.T
+        for i, threshold in enumerate(thresholds.tolist()):
+            share = (similarity > threshold).double().mean(dim=1).cpu().numpy()
+            shares[i] += np.bincount(group[block], weights=share, minlength=n_groups)
+    return shares
 
 
 def _thresholds(features: Tensor, group: IntArray, n_hidden: int, generator: np.random.Generator) -> FloatArray:
@@ -248,9 +281,10 @@ def _log_ratios(
     `chance` is that for two samples of different categories to be similar.
     """
     new, n_new, hidden, n_hidden, alike = np.zeros((5, len(THRESHOLDS)))
+    chance_of_new = chance * _likeness(similar, drawn, unlabelled_ratio)
     for each, own in zip(similar, drawn, strict=True):
-        count, energy = _of_new(each, unlabelled_ratio)
-        new += energy - count * (count - 1) * chance
+        count, energy = each.n_new(unlabelled_ratio), _similar_new(each, unlabelled_ratio)
+        new += energy - count * (count - 1) * chance_of_new
         n_new += count
         sizes = each.sizes[own]
         several = sizes > 1
@@ -265,18 +299,29 @@ def _log_ratios(
     return np.log(np.clip(np.nan_to_num(ratio, nan=1 / EXTREME), 1 / EXTREME, EXTREME))
 
 
-def _of_new(similar: _Similar, unlabelled_ratio: float) -> tuple[float, FloatArray]:
-    """Samples of new categories among those taken for new, and similar pairs of them at each threshold.
+def _similar_new(similar: _Similar, unlabelled_ratio: float) -> FloatArray:
+    """Similar pairs of samples of new categories, at each threshold.
 
     A hidden category of n has unlabelled samples too, as many as its hidden ones stand for, say u. Between them are
     u (u - 1) pairs, of which twice u^2 are taken away, as often as they are paired with hidden ones, and u (u + 1)
     must be given back; the n (n - 1) pairs of hidden ones, weighted, are (u / n) u (n - 1).
     """
     n, sizes, pairs = similar.n_hidden, similar.sizes, similar.pairs
-    weights = unlabelled_ratio * np.append(np.ones(n), similar.stand_in)
-    count = sizes[-1] - weights @ sizes[:-1]
+    weights = similar.weights(unlabelled_ratio)
     within = np.diagonal(pairs, axis1=1, axis2=2)[:, :n]
     more = (within / np.maximum(sizes[:n] - 1, 1)).sum(axis=1) * (unlabelled_ratio**2 + unlabelled_ratio)
     known = np.einsum("i,tij,j->t", weights, pairs[:, :-1, :-1], weights) + more
-    energy = pairs[:, -1, -1] - 2 * pairs[:, -1, :-1] @ weights + known
-    return float(max(count, LEAST_NEW * sizes[-1], 1.0)), energy
+    return np.asarray(pairs[:, -1, -1] - 2 * pairs[:, -1, :-1] @ weights + known)
+
+
+def _likeness(similar: Sequence[_Similar], drawn: Sequence[IntArray], unlabelled_ratio: float) -> FloatArray:
+    """How many times as often as hidden samples new ones are similar to labelled samples of other categories."""
+    new, hidden = np.zeros((2, len(THRESHOLDS)))
+    n_new = n_hidden = 0.0
+    for each, own in zip(similar, drawn, strict=True):
+        new += each.to_kept[:, -1] - each.to_kept[:, :-1] @ each.weights(unlabelled_ratio)
+        n_new += each.n_new(unlabelled_ratio)
+        hidden += each.to_kept[:, own].sum(axis=1)
+        n_hidden += each.sizes[own].sum()
+    likeness = np.divide(new / n_new, hidden / max(n_hidden, 1.0), out=np.ones(len(THRESHOLDS)), where=hidden > 0)
+    return np.clip(likeness, 1 / MOST_LIKENESS, MOST_LIKENESS)
