@@ -9,6 +9,8 @@ from newkinds import PIM, InputError, KMeans, SemiSupervisedKMeans
 from newkinds.benchmark import jobs
 from newkinds.benchmark.jobs import (
     BY_KEY,
+    COUNTER_BY_KEY,
+    COUNTERS,
     METHODS,
     SHOWN_LAMS,
     Ablation,
@@ -17,6 +19,7 @@ from newkinds.benchmark.jobs import (
     Lambdas,
     Method,
     Starts,
+    counters_for,
     methods_named,
     with_every_method,
 )
@@ -36,8 +39,10 @@ def test_the_rows_of_the_tables_stand_in_this_order() -> None:
         "orca",
         "simgcd",
         "sskm",
+        "gcd",
         "rim",
         "tim",
+        "pim-rule",
         "pim-paper",
         "pim-release",
         "pim",
@@ -57,28 +62,53 @@ def test_a_method_without_a_row_gets_one_after_the_others_under_its_own_name() -
         ("sskm", "SemiSupervisedKMeans"),
     ]
     assert type(every[1].estimator) is SemiSupervisedKMeans
-    assert every[1].usual
+    assert every[1].when == "usual"
     assert every[1].published is None
 
 
 def test_methods_are_chosen_by_key_in_the_order_of_the_tables() -> None:
     assert [method.key for method in methods_named(["pim", "kmeans"])] == ["kmeans", "pim"]
-    assert [method.key for method in METHODS if method not in methods_named(None)] == ["pim-release"]
+    assert [method.key for method in METHODS if method not in methods_named(None)] == [
+        "gcd",
+        "pim-paper",
+        "pim-release",
+    ]
+    assert [method.key for method in METHODS if method not in methods_named(None, exact=True)] == ["pim-release"]
     with pytest.raises(InputError, match="there is no method 'a', 'b'; choose from kmeans, rankstats"):
         methods_named(["a", "kmeans", "b"])
 
 
 def test_the_papers_methods_have_the_papers_settings() -> None:
-    for key in ("rim", "tim", "pim-paper"):
+    for key in ("rim", "tim", "pim-rule"):
         assert BY_KEY[key].settings["temperature"] == 25.0
-    paper = BY_KEY["pim-paper"].settings
-    assert (paper["method"], paper["lam"], paper["consensus"]) == ("PIM", "labelled", 1)
-    assert BY_KEY["pim-release"].settings["recipe"] == "release"
-    assert not {"n_categories", "device", "random_state"} & set(paper)  # those a job sets
+    rule = BY_KEY["pim-rule"].settings
+    assert (rule["method"], rule["lam"], rule["consensus"]) == ("PIM", "labelled", 1)
+    for key, same in (("pim-paper", PIM.paper()), ("pim-release", PIM.release())):
+        assert BY_KEY[key].estimator.get_params() == same.get_params()
+    gcd = BY_KEY["gcd"].settings
+    assert (gcd["seeding"], gcd["n_init"], gcd["max_iter"]) == ("d2", 100, 200)
+    assert not {"n_categories", "device", "random_state"} & set(rule)  # those a job sets
+
+
+def test_only_exact_rows_are_called_published() -> None:
+    for row in (*METHODS, *COUNTERS):
+        assert ("published" in row.label) <= (row.when == "exact")
+        assert row.cost > 0
+
+
+def test_estimates_go_with_the_methods() -> None:
+    def keys(*methods: str, exact: bool = False) -> list[str]:
+        return [counter.key for counter in counters_for(methods_named(methods), exact)]
+
+    usual = ["max-acc-kmeans", "max-acc-pim", "rehearsal"]
+    assert keys("kmeans") == keys("pim", "pim-rule") == usual
+    every = ["max-acc-kmeans", "max-acc-pim", "max-acc-paper", "rehearsal"]
+    assert keys("pim-paper") == keys("kmeans", exact=True) == every
+    assert COUNTER_BY_KEY["max-acc-paper"].settings == {"count": "max-acc-pim", "recipe": "paper", "n_init": 3}
 
 
 def test_a_fit_is_that_of_the_estimator(subject: Subject, tmp_path: Path) -> None:
-    job = Fit(subject, BY_KEY["pim-paper"])
+    job = Fit(subject, BY_KEY["pim-rule"])
     results = run_jobs([job], [0, 3], tmp_path, "cpu").of(job)
     for seed, result in zip([0, 3], results, strict=True):
         model = PIM(6, lam="labelled", temperature=25.0, consensus=1, random_state=seed)
@@ -98,14 +128,15 @@ def test_a_count_is_that_of_the_rule_with_its_interval(subject: Subject, monkeyp
         return CategoryCount(7, {}, (3, 20), rule, interval=(5, 9))
 
     monkeypatch.setattr(jobs, "estimate_n_categories", estimate)
-    results = Count(subject, "rehearsal").compute([0, 4], [[], []], "cpu")
+    results = Count(subject, COUNTER_BY_KEY["max-acc-paper"]).compute([0, 4], [[], []], "cpu")
     assert [(result["k"], result["interval"]) for result in results] == [(7, (5, 9))] * 2
-    assert asked == [("rehearsal", {"n_init": 3, "device": "cpu", "random_state": seed}) for seed in (0, 4)]
-    assert Count(subject, "rehearsal").settings([]) == {"count": "rehearsal", "n_init": 3}
+    options = {"n_init": 3, "recipe": "paper", "device": "cpu"}
+    assert asked == [("max-acc-pim", options | {"random_state": seed}) for seed in (0, 4)]
 
 
 def test_a_fit_without_the_true_number_takes_the_estimated_one(subject: Subject, tmp_path: Path) -> None:
-    count, fit = Count(subject, "max-acc-kmeans"), Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    counter = COUNTER_BY_KEY["max-acc-kmeans"]
+    count, fit = Count(subject, counter), Fit(subject, BY_KEY["sskm"], counter)
     results = run_jobs([fit], [0, 5], tmp_path, "cpu")
     assert [result["k"] for result in results.of(fit)] == [result["k"] for result in results.of(count)]
     for i, result in enumerate(results.of(count)):
@@ -114,7 +145,7 @@ def test_a_fit_without_the_true_number_takes_the_estimated_one(subject: Subject,
 
 
 def test_tables_of_terms_and_starts_end_with_pims_own_row(subject: Subject, tmp_path: Path) -> None:
-    pim, ablation, starts = Fit(subject, BY_KEY["pim-paper"]), Ablation(subject), Starts(subject)
+    pim, ablation, starts = Fit(subject, BY_KEY["pim-rule"]), Ablation(subject), Starts(subject)
     results = run_jobs([ablation, starts], [0, 1], tmp_path, "cpu")
     for i, fit in enumerate(results.of(pim)):
         assert len(results.of(ablation)[i]["scores"]) == 6

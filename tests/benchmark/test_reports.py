@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
@@ -69,7 +70,7 @@ def test_the_record_says_how_it_came_about(everything: Path) -> None:
         **{"fingerprint": "", "samples": 360, "features": 10, "known": 3, "categories": 6},
     }
     assert all(len(facts["fingerprint"]) == 16 for facts in record["sets"].values())
-    assert record["methods"]["pim-paper"]["lam"] == "labelled"
+    assert record["methods"]["pim-rule"]["lam"] == "labelled"
     assert record["seconds_of_results"] == sum(result["seconds"] for result in record["results"])
     fits = results(everything, "small: kmeans")
     assert [fit["seed"] for fit in fits] == [0, 1, 2]
@@ -90,9 +91,9 @@ def test_tables_show_mean_and_deviation_over_seeds_in_the_order_of_the_methods(e
     cells = read_cells(everything / "main.csv")
     assert list(dict.fromkeys(row for row, _, _ in cells)) == [
         "k-means",
-        "GCD (semi-supervised k-means)",
+        "semi-supervised k-means, 10 restarts",
         "RIM",
-        "PIM, published rule",
+        "PIM, λ by labelled accuracy",
         "PIM, Newkinds",
     ]
     scores = np.array([result["score"] for result in results(everything, "small: rim")])
@@ -155,8 +156,8 @@ def test_the_rows_of_a_table_are_the_trainings_in_their_order(
 def test_methods_without_the_true_number_get_the_estimated_one(everything: Path) -> None:
     cells = read_cells(everything / "estimated-k.csv")
     for method, rule, label in (
-        ("sskm", "max-acc-kmeans", "GCD (semi-supervised k-means); K̂ by Max-ACC, k-means"),
-        ("pim-paper", "max-acc-pim", "PIM, published rule; K̂ by Max-ACC, PIM"),
+        ("sskm", "max-acc-kmeans", "semi-supervised k-means, 10 restarts; K̂ by Max-ACC, k-means"),
+        ("pim-rule", "max-acc-pim", "PIM, λ by labelled accuracy; K̂ by Max-ACC, PIM by our solver and start"),
         ("pim", "rehearsal", "PIM, Newkinds; K̂ by rehearsal, Newkinds"),
     ):
         fits = results(everything, f"small: {method} at estimated K")
@@ -170,7 +171,7 @@ def test_estimates_stand_beside_the_truth(everything: Path) -> None:
     cells = read_cells(everything / "estimate-k.csv")
     for label, rule in (
         ("Max-ACC, k-means", "max-acc-kmeans"),
-        ("Max-ACC, PIM", "max-acc-pim"),
+        ("Max-ACC, PIM by our solver and start", "max-acc-pim"),
         ("rehearsal, Newkinds", "rehearsal"),
     ):
         counts = results(everything, f"small: number of categories, {rule}")
@@ -183,6 +184,34 @@ def test_estimates_stand_beside_the_truth(everything: Path) -> None:
     assert float(cells["true", "small", "K̂"]["mean"]) == 6
     low, high = counts[0]["interval"]
     assert cells["rehearsal, Newkinds", "small", "90 %"]["text"] == f"{low}–{high}"
+
+
+def test_exact_rows_stand_beside_the_quick_ones(made_up_results: None, source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run_benchmark("all", [source], out, n_seeds=1, exact=True, imbalance=0)
+    main = list(dict.fromkeys(row for row, _, _ in read_cells(out / "main.csv")))
+    quick, exact = (main.index(label) for label in ("PIM, λ by labelled accuracy", "PIM as published"))
+    assert exact == quick + 1
+    assert "GCD (semi-supervised k-means)" in main
+    counted = [row for row, _, _ in read_cells(out / "estimate-k.csv")]
+    assert "Max-ACC, PIM as published" in counted
+    text = (out / "estimated-k.md").read_text("utf-8")
+    assert "| PIM as published; K̂ by Max-ACC, PIM as published " in text
+    assert "- Max-ACC, PIM as published: G at λ 1, from k-means++ seeds, 500 epochs of Adam." in text
+
+
+def test_every_table_says_which_start_and_solver(everything: Path) -> None:
+    for name in ("main", "estimate-k", "estimated-k", "ablation", "init", "lambda"):
+        text = (everything / f"{name}.md").read_text("utf-8")
+        assert "from k-means" in text or "from that k-means" in text, name
+        assert "L-BFGS" in text, name
+        assert "restarts" in text, name
+
+
+def test_what_is_to_come_is_said_first(made_up_results: None, source: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    run_benchmark("main", [source], tmp_path / "out", n_seeds=2, methods=["kmeans", "pim"], say=said.append)
+    assert re.fullmatch(r"4 results, by experience in about \d+ min on \d+ cores", said[0])
 
 
 def test_a_note_counts_the_intervals_that_hold_the_true_number(everything: Path) -> None:
@@ -198,7 +227,7 @@ def test_lambda_says_what_was_chosen_and_what_is_best(everything: Path) -> None:
     for name in ("small", "small, long-tailed 50"):
         curves = [result["scores"] for result in results(everything, f"{name}: accuracy over lambda")]
         means = np.mean([[score[0] for score in curve] for curve in curves], axis=0)
-        fits = results(everything, f"{name}: pim-paper")
+        fits = results(everything, f"{name}: pim-rule")
         expected = {
             "λ": SHOWN_LAMS[int(np.argmax(means))],
             "best All": means.max(),
@@ -221,7 +250,7 @@ def test_the_figure_of_lambda_draws_the_papers_candidates(
     run_benchmark("lambda", [source], tmp_path / "out", n_seeds=3, imbalance=0)
     (panel,) = panels
     fits, curves = (
-        results(tmp_path / "out", f"small: {job}", "lambda") for job in ("pim-paper", "accuracy over lambda")
+        results(tmp_path / "out", f"small: {job}", "lambda") for job in ("pim-rule", "accuracy over lambda")
     )
     labelled = 100 * np.array([[score for _, score in fit["lam_curve"]] for fit in fits])
     accuracies = np.array([[score[0] for score in curve["scores"]] for curve in curves])[:, 3:]
@@ -258,7 +287,7 @@ def test_the_published_figures_stand_in_columns_of_their_own(
     for name, seed in (("cub_mine", 0), ("cub_yours", 1)):
         write_features(feature_set(n_classes=200, n=4, width=8, seed=seed), tmp_path / "sets" / f"{name}.npz")
     written = run_benchmark(
-        "main", [tmp_path / "sets"], tmp_path / "out", n_seeds=1, methods=["kmeans", "rim", "pim-paper"]
+        "main", [tmp_path / "sets"], tmp_path / "out", n_seeds=1, methods=["kmeans", "rim", "pim-rule"]
     )
     text = written.read_text("utf-8").replace("*", "").replace("\\", "")  # the best is bold
     assert text.count("CUB, published") == 1
@@ -276,7 +305,7 @@ def test_published_estimates_stand_beside_ours(made_up_results: None, feature_se
     write_features(feature_set(n_classes=200, n=4, width=8), tmp_path / "cub.npz")
     run_benchmark("estimate-k", [tmp_path / "cub.npz"], tmp_path / "out", n_seeds=1)
     cells = read_cells(tmp_path / "out" / "estimate-k.csv")
-    for label, k, error in (("Max-ACC, k-means", 231, 16), ("Max-ACC, PIM", 227, 14)):
+    for label, k, error in (("Max-ACC, k-means", 231, 16), ("Max-ACC, PIM by our solver and start", 227, 14)):
         assert float(cells[label, "CUB, published", "K̂"]["mean"]) == k
         assert float(cells[label, "CUB, published", "error %"]["mean"]) == error
     assert cells["rehearsal, Newkinds", "CUB, published", "K̂"]["mean"] == ""
@@ -316,7 +345,7 @@ def test_a_table_is_computed_from_end_to_end(source: Path, tmp_path: Path) -> No
     out = tmp_path / "out"
     run_benchmark("lambda", [source], out, n_seeds=1, imbalance=0)
     assert all(result["seconds"] > 0 for result in read_record(out, "lambda")["results"])
-    (fit,), (curve,) = (results(out, f"small: {job}", "lambda") for job in ("pim-paper", "accuracy over lambda"))
+    (fit,), (curve,) = (results(out, f"small: {job}", "lambda") for job in ("pim-rule", "accuracy over lambda"))
     assert curve["scores"][SHOWN_LAMS.index(fit["lam"])] == pytest.approx(fit["score"])
     assert float(read_cells(out / "lambda.csv")["small", "chosen by labels", "All"]["mean"]) == fit["score"][0]
 
@@ -348,7 +377,9 @@ def test_all_leaves_out_what_the_methods_cannot_show(made_up_results: None, sour
     assert not (out / "estimated-k.md").exists()
     assert (out / "lambda.md").exists()
     assert "estimated number" not in (out / "report.md").read_text("utf-8")
-    with pytest.raises(InputError, match="estimated-k needs one of the methods sskm, pim-paper, pim"):
+    with pytest.raises(
+        InputError, match="estimated-k needs one of the methods sskm, gcd, pim-rule, pim-paper, pim"
+    ):
         run_benchmark("estimated-k", [source], out, methods=["kmeans"])
 
 

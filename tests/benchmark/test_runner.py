@@ -15,11 +15,12 @@ import pytest
 import newkinds
 from newkinds import FeatureSet, InputError, KMeans
 from newkinds.benchmark import runner
-from newkinds.benchmark.jobs import BY_KEY, Count, Fit, Job, Method, Result, methods_named
+from newkinds.benchmark.jobs import BY_KEY, COUNTER_BY_KEY, Count, Fit, Job, Method, Result, methods_named
 from newkinds.benchmark.runner import CODE, code_fingerprint, run_jobs
 from newkinds.benchmark.subjects import Subject
 
 PACKAGE = Path(newkinds.__file__).parent
+MAX_ACC = COUNTER_BY_KEY["max-acc-kmeans"]
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def test_a_line_is_said_about_each_result(subject: Subject, tmp_path: Path) -> N
 
 def test_jobs_come_after_those_that_they_need_each_once(subject: Subject, tmp_path: Path) -> None:
     said: list[str] = []
-    count, fit = Count(subject, "max-acc-kmeans"), Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    count, fit = Count(subject, MAX_ACC), Fit(subject, BY_KEY["sskm"], MAX_ACC)
     results = run_jobs([fit, count, fit], [0], tmp_path, "cpu", said.append)
     assert list(results.by_job) == [count, fit]
     assert len(said) == 2
@@ -243,8 +244,8 @@ def test_what_cannot_be_computed_is_told_and_the_rest_goes_on(subject: Subject, 
 
 
 def test_a_method_that_cannot_work_with_a_set_is_named(subject: Subject, tmp_path: Path) -> None:
-    count = Count(subject, "max-acc-kmeans")
-    fit = Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    count = Count(subject, MAX_ACC)
+    fit = Fit(subject, BY_KEY["sskm"], MAX_ACC)
     run_jobs([count], [0], tmp_path, "cpu")
     (cell,) = (tmp_path / "cells").iterdir()
     cell.write_text('{"result": {"k": 1000, "interval": null, "seconds": 1.0}}', "utf-8")
@@ -281,7 +282,7 @@ def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
     subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fit needs a count, which is there: it must not wait for the k-means before it."""
-    count, fit = Count(subject, "max-acc-kmeans"), Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    count, fit = Count(subject, MAX_ACC), Fit(subject, BY_KEY["sskm"], MAX_ACC)
     run_jobs([count], [0], tmp_path, "cpu")
     submitted: list[int] = []
 
@@ -307,7 +308,7 @@ def test_no_worker_waits_while_a_kept_result_makes_a_job_possible(
 def test_workers_find_what_one_process_finds_and_an_unforeseen_error_ends_all_of_them(
     subject: Subject, tmp_path: Path
 ) -> None:
-    fit = Fit(subject, BY_KEY["sskm"], "max-acc-kmeans")
+    fit = Fit(subject, BY_KEY["sskm"], MAX_ACC)
     every = [fit, kmeans(subject)]
     said: list[str] = []
     at_last = [Sleeping(subject, other=fit), Needing(subject, other=fit)]  # one fails while the other sleeps

@@ -36,6 +36,17 @@ def test_estimate_by_pim_tries_the_one_number_that_the_bounds_allow(collection):
     assert (found["method"], found["n_categories"], found["curve"]) == ("max-acc-pim", 3, {"3": 1.0})
 
 
+def test_estimate_by_the_recipe_of_the_paper(collection):
+    options = ["--recipe", "paper", "--bounds", 3, 3, "--json"]
+    found = json.loads(printed("estimate", collection, *options))
+    assert (found["method"], found["n_categories"]) == ("max-acc-pim", 3)
+    assert json.loads(printed("estimate", collection, *options, "--solver", "lbfgs"))["method"] == "max-acc-pim"
+
+
+def test_estimate_says_where_there_is_no_solver_to_choose(collection):
+    fail("estimate", collection, "--solver", "adam", says="nothing to choose for rehearsal")
+
+
 def test_estimate_quietly_is_a_number(collection):
     assert printed("estimate", collection, "--method", "max-acc-kmeans", "-q") == "3\n"
 

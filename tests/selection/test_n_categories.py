@@ -7,21 +7,21 @@ import pytest
 
 from newkinds import PIM, InputError, KMeans, estimate_n_categories
 from newkinds.data import digits
-from newkinds.engine import Run, Trained
+from newkinds.engine import Run, Trained, optimise, seed_centroids
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import CountRule
-from newkinds.objective import Objective
+from newkinds.objective import SELECTION, Objective
 from newkinds.selection.n_categories import maximise_over_integers
-from newkinds.selection.problem import Problem
+from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.training import Training
 
 
-def blobs(n_categories: int, known: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def blobs(n_categories: int, known: int, seed: int = 0, spread: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
     """Tight bundles of directions, half of the samples of the first `known` labelled."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(n_categories, 16))
     truth = np.repeat(np.arange(n_categories), 20)
-    X = centres[truth] + 0.15 * rng.normal(size=(len(truth), 16))
+    X = centres[truth] + spread * rng.normal(size=(len(truth), 16))
     return X, np.where((truth < known) & (np.arange(len(truth)) % 2 == 0), truth, -1)
 
 
@@ -75,6 +75,37 @@ def test_auto_uses_the_estimate() -> None:
         assert search is not None
         assert search.method == rule
         assert model.n_categories_ == search.n_categories
+
+
+def test_the_paper_counts_from_seeds_by_adam() -> None:
+    X, y = blobs(5, known=3)
+    found = estimate_n_categories(X, y, "max-acc-pim", (6, 6), recipe="paper", device="cpu", random_state=0)
+    problem = make_problem(X, y, device="cpu", random_state=0)
+    rng = np.random.RandomState(problem.rng.randint(2**31 - 1))
+    seeds = seed_centroids(problem.samples, 6, seeding="d2", rng=rng)[0].cpu().numpy()
+    runs = [Run(seeds, SELECTION.at(1.0))]
+    trained = optimise(
+        problem.samples, runs, labels=problem.columns, solver="adam", max_iter=500, weight_decay=0.01
+    )
+    assert found.curve == {6: problem.labelled_accuracy(trained.partitioners[0])}
+
+
+def test_the_estimator_of_the_paper_counts_as_the_paper_does() -> None:
+    X, y = blobs(5, known=3, spread=1.2)
+    found = PIM.paper(lam=0.3, max_iter=5, device="cpu", random_state=0).fit(X, y).n_categories_search_
+    assert found is not None
+    curves = [
+        estimate_n_categories(X, y, "max-acc-pim", recipe=recipe, device="cpu", random_state=0).curve
+        for recipe in ("paper", "newkinds")
+    ]
+    assert found.curve == curves[0] != curves[1]
+
+
+@pytest.mark.parametrize(("wrong", "says"), [({"recipe": "mine"}, "recipe"), ({"solver": "sgd"}, "solver")])
+def test_what_is_unknown_is_refused(wrong: dict[str, Any], says: str) -> None:
+    X, y = blobs(5, known=3)
+    with pytest.raises(InputError, match=f"the {says} must be one of"):
+        estimate_n_categories(X, y, "max-acc-pim", **wrong)
 
 
 def test_a_given_number_needs_no_search() -> None:

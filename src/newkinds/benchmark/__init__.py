@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import get_args
 
 from newkinds.benchmark.figures import check_matplotlib
-from newkinds.benchmark.jobs import methods_named
+from newkinds.benchmark.jobs import counters_for, methods_named
 from newkinds.benchmark.reports import REPORTS, Plan, write_report
 from newkinds.benchmark.runner import (
     check_results_folder,
     code_fingerprint,
     default_workers,
     device_name,
+    expectation,
     run_jobs,
     versions,
 )
@@ -40,6 +41,7 @@ def run_benchmark(
     *,
     n_seeds: int = 5,
     methods: Sequence[str] | None = None,
+    exact: bool = False,
     imbalance: float = 50.0,
     device: str = "auto",
     workers: int | None = 1,
@@ -61,7 +63,9 @@ def run_benchmark(
     n_seeds : int
         How many seeds: 0, 1, …; tables show mean and standard deviation.
     methods : sequence of str, optional
-        Rows of the tables of methods; by default all but `pim-release`, which is slow.
+        Rows of the tables of methods; by default all but the exact ones and `pim-release`, which are slow.
+    exact : bool
+        Also the rows that are computed exactly as published: `gcd`, `pim-paper`, and Max-ACC by Adam from seeds.
     imbalance : float
         Largest class over the smallest in the long-tailed versions of balanced sets, which the figure of lambda
         shows; 0: no such versions.
@@ -90,7 +94,7 @@ def run_benchmark(
         raise InputError("a benchmark runs in one process: start it without torchrun")
     check_target(out, folder=True, replace=check_results_folder)
     check_matplotlib()
-    chosen = methods_named(methods)
+    chosen = methods_named(methods, exact)
     keys = {method.key for method in chosen}
     wanted = [report for report in REPORTS.values() if name in (ALL, report.name)]
     reports = [report for report in wanted if not report.methods or keys & set(report.methods)]
@@ -100,10 +104,11 @@ def run_benchmark(
     has_tails = imbalance and any(report.name in ("lambda", "datasets") for report in reports)
     balanced = [subject for subject in subjects if subject.deserves_a_tail] if has_tails else []
     tails = [subject.long_tailed(imbalance) for subject in balanced]
-    plan = Plan(subjects, tails, chosen)
+    plan = Plan(subjects, tails, chosen, counters_for(chosen, exact))
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     jobs = [job for report in reports for job in report.jobs(plan)]
+    say(expectation(jobs, n_seeds, device))
     results = run_jobs(jobs, range(n_seeds), out, device, say, workers)
     tables = [write_report(report, plan, results, out) for report in reports]
     record = {

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from newkinds.benchmark.partitions import partitions
 from newkinds.benchmark.subjects import Subject
@@ -26,14 +26,18 @@ from newkinds.methods.simgcd import SimGCD
 from newkinds.methods.sskm import SemiSupervisedKMeans
 from newkinds.methods.tim import TIM
 from newkinds.methods.uno import UNO
-from newkinds.names import CountRule, Init
+from newkinds.names import CountRule, Init, RecipeName
 from newkinds.objective import ABLATION, PARTITION, Objective
 from newkinds.selection.n_categories import estimate_n_categories
 from newkinds.selection.recipes import PAPER_GRID
 
 Result = dict[str, Any]
+When = Literal["usual", "exact", "asked"]
+"""When a row is computed: always; by the paper's procedure, with `--exact`; or only where it is named."""
 COUNT_RESTARTS = 3
 """Restarts of each k-means in a search for the number of categories: it runs dozens, with up to 1000 clusters."""
+RULE = "pim-rule"
+"""The row whose lam the tables of variants of PIM take."""
 GIVEN_BY_JOB = ("n_categories", "device", "random_state")
 """Parameters of an estimator that a job sets."""
 
@@ -42,14 +46,29 @@ GIVEN_BY_JOB = ("n_categories", "device", "random_state")
 class Method:
     """A row of the tables: its name for the command line, here and in the paper, and the estimator.
 
-    A method that is not `usual` has to be asked for.
+    Attributes
+    ----------
+    key, label : str
+    estimator : CategoryDiscoverer
+    published : str, optional
+        The row of the paper that stands beside.
+    when : {"usual", "exact", "asked"}
+    counter : str, optional
+        Key of the estimate of the number of categories that goes with it.
+    note : str
+        What one has to know to read it: start, solver, restarts.
+    cost : float
+        Seconds that a core takes, by experience, for 10⁹ samples times features times categories.
     """
 
     key: str
     label: str
     estimator: CategoryDiscoverer
     published: str | None = None
-    usual: bool = True
+    when: When = "usual"
+    counter: str | None = None
+    note: str = ""
+    cost: float = 100.0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -70,33 +89,147 @@ def with_every_method(
     return (*rows, *further)
 
 
+@dataclass(frozen=True)
+class Counter:
+    """A row of the table of estimated numbers of categories; see `Method`."""
+
+    key: str
+    label: str
+    rule: CountRule
+    recipe: RecipeName = "newkinds"
+    published: str | None = None
+    when: When = "usual"
+    note: str = ""
+    cost: float = 100.0
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"count": self.rule, "recipe": self.recipe, "n_init": COUNT_RESTARTS}
+
+
+COUNTERS = (
+    Counter(
+        "max-acc-kmeans",
+        "Max-ACC, k-means",
+        "max-acc-kmeans",
+        published="Max-ACC (GCD)",
+        note=f"{COUNT_RESTARTS} restarts of greedy k-means++ for every number that is tried.",
+        cost=120,
+    ),
+    Counter(
+        "max-acc-pim",
+        "Max-ACC, PIM by our solver and start",
+        "max-acc-pim",
+        published="Max-ACC (PIM)",
+        note="G at λ 1, from that k-means, by L-BFGS.",
+        cost=185,
+    ),
+    Counter(
+        "max-acc-paper",
+        "Max-ACC, PIM as published",
+        "max-acc-pim",
+        recipe="paper",
+        published="Max-ACC (PIM)",
+        when="exact",
+        note="G at λ 1, from k-means++ seeds, 500 epochs of Adam.",
+        cost=400,
+    ),
+    Counter("rehearsal", "rehearsal, Newkinds", "rehearsal", cost=230),
+)
+"""Every row of that table, in its order."""
+COUNTER_BY_KEY = {counter.key: counter for counter in COUNTERS}
+
 HEAD = ", head on frozen features"
 """Ends the label of a method that was published with an encoder trained along."""
+_AT_ONE = "λ 1, temperature 25, from ssKM (10 restarts), L-BFGS."
 _ROWS = (
-    Method("kmeans", "k-means", KMeans(), "k-means"),
-    Method("rankstats", f"RankStats+{HEAD}", RankStats()),
-    Method("uno", f"UNO+{HEAD}", UNO()),
-    Method("orca", f"ORCA{HEAD}", ORCA()),
-    Method("simgcd", f"SimGCD{HEAD}", SimGCD()),
-    Method("sskm", "GCD (semi-supervised k-means)", SemiSupervisedKMeans(), "GCD"),
-    Method("rim", "RIM", RIM(temperature=TEMPERATURE), "RIM (semi-sup.)"),
-    Method("tim", "TIM", TIM(temperature=TEMPERATURE), "TIM"),
-    Method("pim-paper", "PIM, published rule", PIM(lam="labelled", temperature=TEMPERATURE, consensus=1), "PIM"),
-    Method("pim-release", "PIM, released settings", PIM(recipe="release"), "PIM", usual=False),
-    Method("pim", "PIM, Newkinds", PIM()),
+    Method("kmeans", "k-means", KMeans(), "k-means", note="greedy k-means++, 10 restarts.", cost=16),
+    Method("rankstats", f"RankStats+{HEAD}", RankStats(), cost=85),
+    Method("uno", f"UNO+{HEAD}", UNO(), cost=125),
+    Method("orca", f"ORCA{HEAD}", ORCA(), cost=85),
+    Method("simgcd", f"SimGCD{HEAD}", SimGCD(), cost=65),
+    Method(
+        "sskm",
+        "semi-supervised k-means, 10 restarts",
+        SemiSupervisedKMeans(seeding="d2", max_iter=200),
+        "GCD",
+        counter="max-acc-kmeans",
+        note="plain k-means++, 200 iterations; GCD has 100 restarts.",
+        cost=12,
+    ),
+    Method(
+        "gcd",
+        "GCD (semi-supervised k-means)",
+        SemiSupervisedKMeans(seeding="d2", n_init=100, max_iter=200),
+        "GCD",
+        when="exact",
+        counter="max-acc-kmeans",
+        note="GCD's constants: plain k-means++, 100 restarts, 200 iterations.",
+        cost=100,
+    ),
+    Method("rim", "RIM", RIM(temperature=TEMPERATURE), "RIM (semi-sup.)", note=_AT_ONE, cost=20),
+    Method("tim", "TIM", TIM(temperature=TEMPERATURE), "TIM", note=_AT_ONE, cost=33),
+    Method(
+        RULE,
+        "PIM, λ by labelled accuracy",
+        PIM(lam="labelled", temperature=TEMPERATURE, consensus=1),
+        "PIM",
+        counter="max-acc-pim",
+        note="the paper's rule and temperature (25), our start and solver: G from k-means (3 restarts), F from "
+        "ssKM (10 restarts), L-BFGS.",
+        cost=72,
+    ),
+    Method(
+        "pim-paper",
+        "PIM as published",
+        PIM(recipe="paper"),
+        "PIM",
+        when="exact",
+        counter="max-acc-paper",
+        note="the paper's procedure: G from k-means++ seeds, F from ssKM (10 restarts; not stated), 1000 epochs of "
+        "Adam.",
+        cost=400,
+    ),
+    Method(
+        "pim-release",
+        "PIM, released settings",
+        PIM(recipe="release"),
+        "PIM",
+        when="asked",
+        note="the authors' code: G from k-means, each λ from the one before; ssKM with 100 restarts; Adam.",
+        cost=700,
+    ),
+    Method(
+        "pim",
+        "PIM, Newkinds",
+        PIM(),
+        counter="rehearsal",
+        note="λ and temperature by rehearsal, a consensus of eight starts, L-BFGS.",
+        cost=430,
+    ),
 )
 METHODS = with_every_method(_ROWS, ESTIMATORS)
 """Every row of the tables of methods, in their order."""
 BY_KEY = {method.key: method for method in METHODS}
 
 
-def methods_named(keys: Sequence[str] | None) -> list[Method]:
-    """The methods with these keys, in the order of the tables; the usual ones by default."""
+def methods_named(keys: Sequence[str] | None, exact: bool = False) -> list[Method]:
+    """The methods with these keys, in the order of the tables; by default the usual ones, or the exact ones too."""
     if keys is None:
-        return [method for method in METHODS if method.usual]
+        return [method for method in METHODS if _is_wanted(method.when, exact)]
     if unknown := [key for key in keys if key not in BY_KEY]:
         raise InputError(f"there is no method {', '.join(map(repr, unknown))}; choose from {', '.join(BY_KEY)}")
     return [method for method in METHODS if method.key in keys]
+
+
+def counters_for(methods: Sequence[Method], exact: bool = False) -> list[Counter]:
+    """The usual estimates of the number of categories, the exact ones too, or as far as methods go with them."""
+    needed = {method.counter for method in methods}
+    return [counter for counter in COUNTERS if _is_wanted(counter.when, exact) or counter.key in needed]
+
+
+def _is_wanted(when: When, exact: bool) -> bool:
+    return when == "usual" or (exact and when == "exact")
 
 
 @dataclass(frozen=True)
@@ -117,6 +250,17 @@ class Job:
     def label(self) -> str:
         """What is being computed, for whoever waits."""
 
+    @property
+    def cost(self) -> float:
+        """See `Method`."""
+        return 100.0
+
+    @property
+    def expected_seconds(self) -> float:
+        """That a core takes for one seed, about."""
+        n_values: int = self.subject.collection.features.size
+        return self.cost * n_values * self.subject.n_categories / 1e9
+
     @abstractmethod
     def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
         """Everything that the result depends on beside the samples and the seed.
@@ -133,14 +277,18 @@ class Job:
 class Count(Job):
     """Estimate the number of categories."""
 
-    rule: CountRule
+    counter: Counter
 
     @property
     def label(self) -> str:
-        return f"{self.subject.name}: number of categories, {self.rule}"
+        return f"{self.subject.name}: number of categories, {self.counter.key}"
+
+    @property
+    def cost(self) -> float:
+        return self.counter.cost
 
     def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
-        return {"count": self.rule, "n_init": COUNT_RESTARTS}
+        return self.counter.settings
 
     def compute(self, seeds: Sequence[int], needed: Sequence[Sequence[Result]], device: str) -> list[Result]:
         results = []
@@ -149,8 +297,9 @@ class Count(Job):
             count = estimate_n_categories(
                 self.subject.collection.features,
                 self.subject.labels,
-                self.rule,
+                self.counter.rule,
                 n_init=COUNT_RESTARTS,
+                recipe=self.counter.recipe,
                 device=device,
                 random_state=seed,
             )
@@ -164,18 +313,22 @@ class Fit(Job):
     """Fit a method, with the true number of categories or an estimated one."""
 
     method: Method
-    counted_by: CountRule | None = None
+    counter: Counter | None = None
 
     @property
     def needs(self) -> tuple[Job, ...]:
-        return () if self.counted_by is None else (Count(self.subject, self.counted_by),)
+        return () if self.counter is None else (Count(self.subject, self.counter),)
 
     @property
     def label(self) -> str:
-        return f"{self.subject.name}: {self.method.key}" + ("" if self.counted_by is None else " at estimated K")
+        return f"{self.subject.name}: {self.method.key}" + ("" if self.counter is None else " at estimated K")
+
+    @property
+    def cost(self) -> float:
+        return self.method.cost
 
     def _n_categories(self, needed: Sequence[Result]) -> int:
-        return self.subject.n_categories if self.counted_by is None else int(needed[0]["k"])
+        return self.subject.n_categories if self.counter is None else int(needed[0]["k"])
 
     def settings(self, needed: Sequence[Result]) -> dict[str, Any]:
         return {"fit": self.method.settings | {"n_categories": self._n_categories(needed)}}
@@ -205,13 +358,13 @@ class Fit(Job):
 
 @dataclass(frozen=True)
 class _Partitions(Job):
-    """Variants of PIM at the lam that PIM chose by the published rule, trained for all seeds at once."""
+    """Variants of PIM at the lam that the labelled accuracy chose, trained for all seeds at once."""
 
     together: ClassVar[bool] = True
 
     @property
     def needs(self) -> tuple[Job, ...]:
-        return (Fit(self.subject, BY_KEY["pim-paper"]),)
+        return (Fit(self.subject, BY_KEY[RULE]),)
 
     @abstractmethod
     def _runs(self, lam: float) -> list[tuple[Init, Objective]]:
@@ -251,6 +404,10 @@ class Ablation(_Partitions):
     def label(self) -> str:
         return f"{self.subject.name}: loss terms"
 
+    @property
+    def cost(self) -> float:
+        return 54
+
     def _runs(self, lam: float) -> list[tuple[Init, Objective]]:
         return [("sskm", objective.at(lam)) for objective in ABLATION]
 
@@ -266,6 +423,10 @@ class Starts(_Partitions):
     def label(self) -> str:
         return f"{self.subject.name}: starts"
 
+    @property
+    def cost(self) -> float:
+        return 35
+
     def _runs(self, lam: float) -> list[tuple[Init, Objective]]:
         return [(init, PARTITION.at(lam)) for init in STARTS]
 
@@ -280,6 +441,10 @@ class Lambdas(_Partitions):
     @property
     def label(self) -> str:
         return f"{self.subject.name}: accuracy over lambda"
+
+    @property
+    def cost(self) -> float:
+        return 180
 
     def _runs(self, lam: float) -> list[tuple[Init, Objective]]:
         return [("sskm", PARTITION.at(shown)) for shown in SHOWN_LAMS]

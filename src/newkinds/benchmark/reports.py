@@ -12,11 +12,15 @@ from newkinds.benchmark import published
 from newkinds.benchmark.figures import LambdaPanel, dot_chart, lambda_figure
 from newkinds.benchmark.jobs import (
     BY_KEY,
+    COUNTER_BY_KEY,
     HEAD,
+    METHODS,
+    RULE,
     SHOWN_LAMS,
     STARTS,
     Ablation,
     Count,
+    Counter,
     Fit,
     Job,
     Lambdas,
@@ -28,23 +32,14 @@ from newkinds.benchmark.runner import Results
 from newkinds.benchmark.subjects import MEAN, Subject
 from newkinds.benchmark.tables import Cell, Column, Row, Section, Table, Value, write_table
 from newkinds.methods.infomax import InfoMax
-from newkinds.names import BenchmarkName, CountRule
+from newkinds.names import BenchmarkName
 
 PARTS = ("All", "Old", "New")
 LARGEST: dict[str, Literal["largest", "smallest"]] = dict.fromkeys(PARTS, "largest")
-COUNTS: Mapping[CountRule, tuple[str, str | None]] = {
-    "max-acc-kmeans": ("Max-ACC, k-means", "Max-ACC (GCD)"),
-    "max-acc-pim": ("Max-ACC, PIM", "Max-ACC (PIM)"),
-    "rehearsal": ("rehearsal, Newkinds", None),
-}
-"""Estimators of the number of categories: their names here and in the paper."""
-COUNTED: Mapping[str, CountRule] = {"sskm": "max-acc-kmeans", "pim-paper": "max-acc-pim", "pim": "rehearsal"}
-"""The estimate that a method takes; the first two as in the paper."""
-METHOD_NOTES = {
-    "pim-paper": "PIM, published rule: λ by the labelled accuracy of G, temperature 25, one start; L-BFGS.",
-    "pim-release": "PIM, released settings: those of the authors' code, Adam included.",
-    "pim": "PIM, Newkinds: λ and temperature by rehearsal, a consensus of starts.",
-}
+VARIANTS = (
+    "Variants of PIM at temperature 25 and, where no other is named, the λ that the labelled accuracy of G chose "
+    "for that set and seed (G from k-means, 3 restarts); ssKM: 10 restarts; L-BFGS."
+)
 START_LABELS = {"ssrandom": "class means, random samples", "sskm++": "k-means++ seeds", "sskm": "ssKM"}
 
 
@@ -58,11 +53,13 @@ class Plan:
     tails : sequence of Subject
         Long-tailed versions of the balanced ones, for the figure of lambda.
     methods : sequence of Method
+    counters : sequence of Counter
     """
 
     subjects: Sequence[Subject]
     tails: Sequence[Subject]
     methods: Sequence[Method]
+    counters: Sequence[Counter]
 
 
 @dataclass(frozen=True)
@@ -85,14 +82,13 @@ def _main(plan: Plan, results: Results, folder: Path) -> Table:
         (method.label, method.published, {s: _scores(results.of(Fit(s, method))) for s in plan.subjects})
         for method in plan.methods
     ]
-    notes = [METHOD_NOTES[method.key] for method in plan.methods if method.key in METHOD_NOTES]
     return _scored(
         "main",
         "Accuracy with the true number of categories",
         plan,
         rows,
         published.MAIN,
-        notes,
+        _row_notes(plan.methods),
         folder,
         published.MAIN_STD,
         published.TRAINED_ALONG if any(method.label.endswith(HEAD) for method in plan.methods) else (),
@@ -101,7 +97,7 @@ def _main(plan: Plan, results: Results, folder: Path) -> Table:
 
 
 def _counts(plan: Plan) -> list[Job]:
-    return [Count(subject, rule) for subject in plan.subjects for rule in COUNTS]
+    return [Count(subject, counter) for subject in plan.subjects for counter in plan.counters]
 
 
 def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
@@ -111,12 +107,13 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     columns += [Column(_paper(data), part) for data in _published(plan) for part in ("K̂", "error %")]
     rows, interval_notes = [], []
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
-    for rule, (label, paper) in COUNTS.items():
+    for counter in plan.counters:
+        label, paper = counter.label, counter.published
         is_inside: list[bool] = []
         cells: list[Cell] = []
         errors_of_sets = []
         for subject in plan.subjects:
-            counts = results.of(Count(subject, rule))
+            counts = results.of(Count(subject, counter))
             error = _value([100 * abs(count["k"] / subject.n_categories - 1) for count in counts])
             intervals = [count["interval"] for count in counts if count["interval"] is not None]
             is_inside += [low <= subject.n_categories <= high for low, high in intervals]
@@ -144,6 +141,7 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     rows.append(Row("true", [*truth, *[None] * (len(columns) - len(truth))]))
     notes = [
         "Error: |K̂ / K − 1|. 90 %: the interval that the estimator gives, of the first seed.",
+        *_row_notes(plan.counters),
         *interval_notes,
         *_paper_notes(plan, []),
         *([_printed_means(), published.K_ERROR_NOTE] if _published(plan) else []),
@@ -171,25 +169,37 @@ def _printed_means() -> str:
     return f"Mean errors as printed, of {', '.join(names[:3])} and of {', '.join(names[3:])}: {'; '.join(means)}."
 
 
-def _counted(plan: Plan) -> list[tuple[Method, CountRule]]:
-    return [(method, COUNTED[method.key]) for method in plan.methods if method.key in COUNTED]
+def _row_notes(rows: Sequence[Method] | Sequence[Counter]) -> list[str]:
+    """What has to be known of the rows, each note once, with the rows that it holds for."""
+    labels: dict[str, list[str]] = {}
+    for row in rows:
+        if row.note:
+            labels.setdefault(row.note, []).append(row.label)
+    return [f"{', '.join(names)}: {note}" for note, names in labels.items()]
+
+
+def _counted(plan: Plan) -> list[tuple[Method, Counter]]:
+    """Methods with the estimate that each of them takes; k-means and PIM as in the paper."""
+    return [(method, COUNTER_BY_KEY[method.counter]) for method in plan.methods if method.counter is not None]
 
 
 def _fits_at_estimates(plan: Plan) -> list[Job]:
-    return [Fit(subject, method, rule) for subject in plan.subjects for method, rule in _counted(plan)]
+    return [Fit(subject, method, counter) for subject in plan.subjects for method, counter in _counted(plan)]
 
 
 def _estimated_k(plan: Plan, results: Results, folder: Path) -> Table:
     rows = [
         (
-            f"{method.label}; K̂ by {COUNTS[rule][0]}",
+            f"{method.label}; K̂ by {counter.label}",
             method.published,
-            {subject: _scores(results.of(Fit(subject, method, rule))) for subject in plan.subjects},
+            {subject: _scores(results.of(Fit(subject, method, counter))) for subject in plan.subjects},
         )
-        for method, rule in _counted(plan)
+        for method, counter in _counted(plan)
     ]
     title = "Accuracy with the estimated number of categories"
-    return _scored("estimated-k", title, plan, rows, published.PARTITION_ESTIMATED_K, [], folder)
+    methods, counters = zip(*_counted(plan), strict=True)
+    notes = _row_notes(methods) + _row_notes(list(dict.fromkeys(counters)))
+    return _scored("estimated-k", title, plan, rows, published.PARTITION_ESTIMATED_K, notes, folder)
 
 
 def _no_jobs(plan: Plan) -> list[Job]:
@@ -257,7 +267,7 @@ def _ablation(plan: Plan, results: Results, folder: Path) -> Table:
         (label, label, {subject: _nth_scores(results.of(Ablation(subject)), i) for subject in plan.subjects})
         for i, label in enumerate(published.LOSS_TERMS)
     ]
-    notes = ["Every row starts from ssKM and has the λ that PIM chose by the published rule for that set and seed."]
+    notes = [VARIANTS, "Every row starts from ssKM."]
     return _scored("ablation", "Terms of the loss", plan, rows, published.LOSS_TERMS, notes, folder)
 
 
@@ -274,8 +284,7 @@ def _init(plan: Plan, results: Results, folder: Path) -> Table:
         )
         for i, (start, label) in enumerate(zip(STARTS, published.INIT, strict=True))
     ]
-    notes = ["λ is the one that PIM chose by the published rule for that set and seed."]
-    return _scored("init", "PIM from different starts", plan, rows, published.INIT, notes, folder)
+    return _scored("init", "PIM from different starts", plan, rows, published.INIT, [VARIANTS], folder)
 
 
 def _lambdas(plan: Plan) -> list[Job]:
@@ -285,7 +294,7 @@ def _lambdas(plan: Plan) -> list[Job]:
 def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
     panels, rows = [], []
     for subject in [*plan.subjects, *plan.tails]:
-        chosen = results.of(Fit(subject, BY_KEY["pim-paper"]))
+        chosen = results.of(Fit(subject, BY_KEY[RULE]))
         curves = np.array([[score[0] for score in result["scores"]] for result in results.of(Lambdas(subject))])
         labelled = np.array([[100 * score for _, score in result["lam_curve"]] for result in chosen])
         grid = [lam for lam, _ in chosen[0]["lam_curve"]]
@@ -334,7 +343,8 @@ def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
     notes = [
         "λ̂: the candidate with the best labelled accuracy of G. Best by the truth: of those and 0, 0.01, 0.02, on "
         "average over seeds.",
-        "Temperature 25. The figure shows the paper's candidates only, and the λ̂ of the mean curve of all seeds.",
+        VARIANTS,
+        "The figure shows the paper's candidates only, and the λ̂ of the mean curve of all seeds.",
     ]
     lambda_figure(panels, folder / "lambda")
     return Table("lambda", "The weight of the conditional entropy", columns, [Section("", rows)], notes, {}, "set")
@@ -346,7 +356,12 @@ REPORTS: dict[BenchmarkName, Report] = {
         Report("datasets", _no_jobs, _datasets),
         Report("main", _fits, _main),
         Report("estimate-k", _counts, _estimate_k),
-        Report("estimated-k", _fits_at_estimates, _estimated_k, tuple(COUNTED)),
+        Report(
+            "estimated-k",
+            _fits_at_estimates,
+            _estimated_k,
+            tuple(method.key for method in METHODS if method.counter is not None),
+        ),
         Report("ablation", _ablations, _ablation),
         Report("init", _starts, _init),
         Report("lambda", _lambdas, _lambda),

@@ -21,6 +21,13 @@ def benchmark(
     methods: Annotated[
         str | None, typer.Option(help="Rows of the tables, with commas between, such as pim,simgcd,sskm.")
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Also the rows that are computed exactly as published, which take several times as long.",
+        ),
+    ] = False,
     imbalance: Annotated[
         float, typer.Option(help="Of the long-tailed versions of balanced sets in the figure of λ; 0: none.")
     ] = 50.0,
@@ -48,6 +55,7 @@ def benchmark(
             out,
             n_seeds=seeds,
             methods=None if methods is None else [key.strip() for key in methods.split(",")],
+            exact=exact,
             imbalance=imbalance,
             device=device,
             workers=workers,

@@ -20,7 +20,7 @@ from newkinds.commands.options import (
     TextColumn,
     Workers,
 )
-from newkinds.names import CountRule
+from newkinds.names import CountRule, RecipeName, SolverName
 
 
 def estimate(
@@ -33,7 +33,13 @@ def estimate(
     no_cache: NoCache = False,
     workers: Workers = None,
     full_precision: FullPrecision = False,
-    method: Annotated[CountRule, typer.Option(help="What to count by.")] = "rehearsal",
+    method: Annotated[
+        CountRule | None, typer.Option(help="What to count by; by default what the recipe does.")
+    ] = None,
+    recipe: Annotated[RecipeName, typer.Option(help="Whose settings to count with.")] = "newkinds",
+    solver: Annotated[
+        SolverName | None, typer.Option(help="How max-acc-pim trains; by default as the recipe does.")
+    ] = None,
     bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
     seed: Seed = 0,
     device: DeviceOption = "auto",
@@ -46,15 +52,27 @@ def estimate(
 
     from rich.console import Console
 
+    from newkinds.errors import InputError
     from newkinds.selection.n_categories import estimate_n_categories
+    from newkinds.selection.recipes import RECIPES
     from newkinds.terminal import Screen, progress_bars, show_estimate
 
+    rule = method or RECIPES[recipe].n_categories_rule
+    if solver is not None and rule != "max-acc-pim":
+        raise InputError(f"--solver is how max-acc-pim trains: there is nothing to choose for {rule}")
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
         encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
         collection = collect(source, encoding, check_partly_labelled, labels=labels, text=text, label=label)
         count = estimate_n_categories(
-            collection.features, collection.labels, method, bounds, device=device, random_state=seed
+            collection.features,
+            collection.labels,
+            rule,
+            bounds,
+            recipe=recipe,
+            solver=solver,
+            device=device,
+            random_state=seed,
         )
     if json:
         typer.echo(dumps({**asdict(count), "seconds": round(time.perf_counter() - began, 3)}))

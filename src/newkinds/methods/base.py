@@ -21,9 +21,9 @@ from newkinds.methods.parameters import (
     ParameterError,
     one_of,
 )
-from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry, SolverName
+from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.selection.calibration import Calibration
-from newkinds.selection.n_categories import CategoryCount, search_n_categories
+from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories
 from newkinds.selection.problem import FLOATS, Problem, as_array, make_problem
 
 ASSESSED_ROWS = 1 << 12
@@ -161,18 +161,16 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             rule = "silhouette"
         elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
-        search = search_n_categories(problem, rule, n_init=self._search_restarts(), solver=self._solver())
+        search = search_n_categories(problem, rule, self._search())
         return search.n_categories, search
 
     def _auto_rule(self) -> CountRule:
         """What "auto" means where enough categories are known for it."""
         return "rehearsal"
 
-    def _search_restarts(self) -> int:
-        return 10 if self.n_init is None else int(self.n_init)
-
-    def _solver(self) -> SolverName:
-        return "lbfgs"
+    def _search(self) -> Search:
+        """How the number of categories is looked for."""
+        return Search() if self.n_init is None else Search(n_init=int(self.n_init))
 
     def _adopt(self, problem: Problem, outcome: Outcome) -> None:
         """Number the discovered categories, largest first, and keep the result as numpy."""

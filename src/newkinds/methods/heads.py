@@ -25,6 +25,7 @@ from newkinds.methods.base import CategoryDiscoverer, Outcome, check_saved_float
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, integer_from
 from newkinds.objective import log_marginal
 from newkinds.runtime import report_progress, resolve_device, seeded
+from newkinds.selection.n_categories import Search
 from newkinds.selection.problem import Problem, checked_features
 
 MOMENTUM = 0.9
@@ -185,8 +186,8 @@ class HeadMethod(CategoryDiscoverer):
         """Learning rate at the start."""
         return float(self.learning_rate)
 
-    def _search_restarts(self) -> int:
-        return 10
+    def _search(self) -> Search:
+        return Search()
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         seed = problem.rng.randint(2**31 - 1)

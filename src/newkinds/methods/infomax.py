@@ -1,5 +1,6 @@
 """What PIM, RIM and TIM share: the start, the training, and the way from weights to categories."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from newkinds.methods.base import CategoryDiscoverer, Outcome
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
 from newkinds.names import INITS, SEEDINGS, SOLVERS, Init, Seeding, SolverName
 from newkinds.objective import Objective
-from newkinds.selection.n_categories import CategoryCount
+from newkinds.selection.n_categories import CategoryCount, Search
 from newkinds.selection.problem import Problem, as_array
 from newkinds.selection.recipes import RECIPES, Recipe
 from newkinds.selection.training import Start, Training
@@ -48,6 +49,9 @@ class InfoMax(CategoryDiscoverer):
     def _solver(self) -> SolverName:
         chosen: SolverName = self._recipe().solver if self.solver is None else self.solver
         return chosen
+
+    def _search(self) -> Search:
+        return replace(super()._search(), solver=self._solver())
 
     def _training(self, tolerance: float = 0.0) -> Training:
         """The training that the parameters describe, to `tol` or to a larger tolerance."""

@@ -18,6 +18,7 @@ from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER
 from newkinds.names import AUTO, CountRule, Init, RecipeName, Seeding, SolverName
 from newkinds.objective import PARTITION, Objective
 from newkinds.selection.consensus import consensus_start
+from newkinds.selection.n_categories import Search
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import RECIPES, Recipe
 from newkinds.selection.rehearsal import REHEARSED, Setting
@@ -205,6 +206,9 @@ n_iter_, stopped_
 
     def _auto_rule(self) -> CountRule:
         return self._recipe().n_categories_rule
+
+    def _search(self) -> Search:
+        return replace(super()._search(), recipe=cast(RecipeName, self.recipe))
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         choice = self._choose(own_generator(problem), n_categories)

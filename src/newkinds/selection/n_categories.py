@@ -8,13 +8,13 @@ ones, and search for the best K by Brent's bounded method. GCD clusters by k-mea
 unsupervised objective G with lam = 1.
 
 The rules are fixed, whatever the estimator that uses them is set to: k-means with greedy seeding (`n_init`
-restarts), and for G from that start temperature 25 and weight decay 0.01. G is trained by L-BFGS until it has
-converged or, with solver "adam", for the paper's 500 epochs. The paper starts G from k-means++ seeds; a full
-k-means makes the curve over K less noisy. A large collection is searched by an excerpt, see `Problem.excerpt`.
+restarts), and for G temperature 25 and weight decay 0.01. Our own recipe starts G from that k-means and trains it
+by L-BFGS until it has converged, which makes the curve over K less noisy; the paper's starts it from k-means++
+seeds and trains 500 epochs of Adam. A large collection is searched by an excerpt, see `Problem.excerpt`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,13 +24,14 @@ from scipy.optimize import minimize_scalar
 
 from newkinds.engine import Run
 from newkinds.errors import InputError
-from newkinds.names import CountRule, SolverName
+from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
 from newkinds.objective import SELECTION
 from newkinds.runtime import report_progress
 from newkinds.selection.counting import count_categories
 from newkinds.selection.problem import Problem, checked_features, make_problem
+from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rehearsal import REHEARSED
-from newkinds.selection.training import Training, cluster
+from newkinds.selection.training import Start, Training, cluster
 
 MOST_CATEGORIES = 1000
 """Upper bound of the published searches."""
@@ -85,7 +86,8 @@ def estimate_n_categories(
     bounds: tuple[int, int] | None = None,
     *,
     n_init: int = 10,
-    solver: SolverName = "lbfgs",
+    recipe: RecipeName = "newkinds",
+    solver: SolverName | None = None,
     device: str = "auto",
     random_state: int | np.random.RandomState | None = None,
 ) -> CategoryCount:
@@ -103,8 +105,10 @@ def estimate_n_categories(
         Least and most categories; by default the number of known ones and min(1000, samples // 2).
     n_init : int
         Restarts of each k-means.
-    solver : {"lbfgs", "adam"}
-        How "max-acc-pim" trains.
+    recipe : {"newkinds", "paper", "release"}
+        What "max-acc-pim" starts from (k-means++ seeds in the paper's, k-means in the others).
+    solver : {"lbfgs", "adam"}, optional
+        How it trains; by default as the recipe does, "lbfgs" in ours and "adam" in the others.
     device, random_state
         As for `PIM`.
 
@@ -123,7 +127,11 @@ def estimate_n_categories(
         raise InputError(f"bounds must be two integers, the least and the most categories; got {bounds!r}")
     if n_init < 1:
         raise InputError(f"n_init must be at least 1; got {n_init}")
-    return search_n_categories(problem, method, bounds, n_init=n_init, solver=solver)
+    if recipe not in RECIPES:
+        raise InputError(f"the recipe must be one of {', '.join(RECIPES)}; got {recipe!r}")
+    if solver is not None and solver not in SOLVERS:
+        raise InputError(f"the solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
+    return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
 
 
 @dataclass(frozen=True)
@@ -132,23 +140,17 @@ class Search:
 
     bounds: tuple[int, int] | None = None
     n_init: int = 10
-    solver: SolverName = "lbfgs"
+    recipe: RecipeName = "newkinds"
+    solver: SolverName | None = None
 
 
-def search_n_categories(
-    problem: Problem,
-    method: CountRule,
-    bounds: tuple[int, int] | None = None,
-    *,
-    n_init: int = 10,
-    solver: SolverName = "lbfgs",
-) -> CategoryCount:
+def search_n_categories(problem: Problem, method: CountRule, search: Search) -> CategoryCount:
     """`estimate_n_categories` for a problem that was made already."""
     if method not in COUNT_RULES:
         raise InputError(f"the rule for n_categories must be one of {', '.join(COUNT_RULES)}; got {method!r}")
     if not problem.n_known and method != "silhouette":
         raise InputError(f"{method} scores by the labelled samples, and there are none")
-    return COUNT_RULES[method](problem, Search(bounds, n_init, solver))
+    return COUNT_RULES[method](problem, search)
 
 
 def by_rehearsal(problem: Problem, search: Search) -> CategoryCount:
@@ -169,15 +171,20 @@ def by_labelled_accuracy(problem: Problem, search: Search, *, method: CountRule)
     seed = int(problem.rng.randint(2**31 - 1))
     lower, upper = _check_bounds(problem, *(search.bounds or _published_bounds(problem)))
     part = problem.excerpt(upper)
-    training = Training(search.solver, max_iter=SEARCH_EPOCHS, tolerance=SEARCH_TOLERANCE)
+    recipe = RECIPES[search.recipe]
+    training = Training(search.solver or recipe.solver, max_iter=SEARCH_EPOCHS, tolerance=SEARCH_TOLERANCE)
 
     def score(k: int) -> float:
         # The same seed for every K: the curve does not depend on the order in which Brent visits them.
         rng, stage = np.random.RandomState(seed), f"trying {k} categories"
-        clustering = cluster(part, k, n_init=search.n_init, rng=rng, stage=stage)
-        if method == "max-acc-kmeans":
-            return part.labelled_accuracy(clustering.columns)
-        run = Run(clustering.centroids, SELECTION.at(UNSUPERVISED_LAM))
+        if method == "max-acc-pim" and recipe.selection_start == "kmeans++":
+            prototypes = Start("sskm++", recipe.seeding).prototypes(replace(part, rng=rng), k, labels=None)
+        else:
+            clustering = cluster(part, k, n_init=search.n_init, rng=rng, stage=stage)
+            if method == "max-acc-kmeans":
+                return part.labelled_accuracy(clustering.columns)
+            prototypes = clustering.centroids
+        run = Run(prototypes, SELECTION.at(UNSUPERVISED_LAM))
         return part.labelled_accuracy(training.train(part, [run], stage).partitioners[0])
 
     return _best(maximise_over_integers(score, lower, upper), (lower, upper), method)
