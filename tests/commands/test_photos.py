@@ -1,14 +1,17 @@
 """Photos on the command line, from end to end, with a tiny encoder in a folder."""
 
 import io
+import json
 import os
 import re
 import shutil
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 from PIL import Image
 
+from newkinds import read_features
 from tests.commands.command_line import (
     SMALL,
     fail,
@@ -108,6 +111,44 @@ def test_predict_with_the_encoder_at_another_place(photo_run, new_photos, model,
     moved = shutil.copytree(model, tmp_path / "moved")
     before = succeed("predict", photo_run[0], new_photos, "--workers", "0").stdout
     assert succeed("predict", photo_run[0], new_photos, "--workers", "0", "--encoder", moved).stdout == before
+
+
+def test_what_is_resized_and_cropped_is_so_for_new_photos_too(birds, new_photos, model, tmp_path):
+    options = ["--encoder", model, "--workers", "0", "-q", "--cache", tmp_path / "cache", *SMALL]
+    succeed("discover", birds, "--out", tmp_path / "usual", *options)
+    succeed("discover", birds, "--out", tmp_path / "cropped", "--resize", "40", "--crop", "32", *options)
+    usual, cropped = (
+        json.loads((tmp_path / name / "run.json").read_text())["encoder"] for name in ("usual", "cropped")
+    )
+    assert (usual["preparation"]["resize"], cropped["preparation"]["resize"]) == ([32, 32], 40)
+    assert usual["fingerprint"] != cropped["fingerprint"]
+    cached = " ".join(str(path) for path in (tmp_path / "cache").rglob("*"))
+    assert all(record["fingerprint"] in cached for record in (usual, cropped))
+    features = {}
+    for name, record in (("usual", usual), ("cropped", cropped)):
+        succeed("predict", tmp_path / name, new_photos, "--workers", "0", "-q", "--out", tmp_path / f"{name}.csv")
+        extra = [] if name == "usual" else ["--resize", "40", "--crop", "32"]
+        out = tmp_path / f"{name}.npz"
+        succeed("encode", new_photos, "--encoder", model, "--out", out, "--workers", "0", "-q", *extra)
+        features[name] = np.load(out)["features"]
+        assert read_features(out).encoder["fingerprint"] == record["fingerprint"]
+    assert not np.allclose(features["usual"], features["cropped"])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--resize", "big"], "--resize must be a length in pixels, or HEIGHTxWIDTH; got 'big'"),
+        (["--resize", "20"], "images resized to 20 are smaller than the crop"),
+        (["--crop", "64"], "smaller than the crop of"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(birds, model, tmp_path, options, says):
+    fail("encode", birds, "--out", tmp_path / "x.npz", "--encoder", model, *options, says=says)
+
+
+def test_features_are_not_cropped(tmp_path, collection):
+    fail("estimate", collection, "--crop", "20", says="only images are resized and cropped")
 
 
 def test_predict_with_another_encoder_is_refused(photo_run, new_photos, other_model):

@@ -18,6 +18,7 @@ from newkinds.encoders import finetune as finetuning
 from newkinds.encoders.contrastive import info_nce, supervised_contrastive
 from newkinds.encoders.finetune import Finetuning, RandomView, _Training, block_names, finetune
 from newkinds.encoders.modules import ModuleEncoder
+from newkinds.encoders.packaged import PACKAGED
 from newkinds.encoders.preparation import ImagePreparation
 from newkinds.errors import InputError
 from newkinds.methods.heads import cosine_decay
@@ -331,6 +332,71 @@ def test_a_view_is_a_crop_of_the_resized_image_mirrored_or_not() -> None:
     assert 10 < sum(straight) < 50
     assert len({each.tobytes() for each in seen}) > 30
     assert np.array_equal(view((image, 7)), seen[7])
+
+
+CONFIGURATIONS: dict[str, dict[str, Any]] = {
+    "stretch": {"size": {"height": 32, "width": 32}},
+    "stretch, oblong": {"size": {"height": 24, "width": 40}},
+    "resize and crop": {"size": {"shortest_edge": 36}, "do_center_crop": True, "crop_size": 32},
+    "shortest edge, all of it": {"size": {"shortest_edge": 32}, "do_center_crop": True, "crop_size": 32},
+    "crop_pct": {"size": {"shortest_edge": 32}, "crop_pct": 0.875},
+    "crop_pct 1": {"size": {"shortest_edge": 32}, "crop_pct": 1.0},
+    "crop_pct, warped": {"size": {"shortest_edge": 384}, "crop_pct": 0.9},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("shape", [(48, 48), (40, 60)])
+def test_views_differ_however_an_encoder_wants_its_images(name: str, shape: tuple[int, int]) -> None:
+    preparation = ImagePreparation.from_config(CONFIGURATIONS[name])
+    height, width = preparation.size
+    ramp = np.indices(shape).transpose(1, 2, 0) * 255 // np.array(shape)
+    image = np.concatenate([ramp, ramp[..., :1]], axis=2).astype(np.uint8)  # rows in channels 0 and 2, columns in 1
+    views = [RandomView(preparation)((image, seed)) for seed in range(200 if height < 100 else 20)]
+    assert all(view.shape == (height, width, 3) for view in views)
+    n_distinct = len({view.tobytes() for view in views})
+    assert n_distinct >= 0.15 * len(views)  # of 25 places, mirrored or not
+    assert n_distinct > 15
+    # Every view shows at most 7/8 of the height and the width, give or take what rounding and filters do.
+    whole = preparation.with_room.resized(image)
+    for view in views[:20]:
+        for channel, side, full in ((0, height, whole.height), (1, width, whole.width)):
+            seen = int(view[..., channel].max()) - int(view[..., channel].min())
+            assert seen <= 255 * (side / full) + 12
+            assert side / full <= 7 / 8 + 0.02
+            assert seen >= 255 * (side / full) - 30
+
+
+def test_room_for_crops_is_made_only_where_there_is_none() -> None:
+    paper = ImagePreparation((224, 224), 256)
+    assert paper.with_room == paper
+    assert ImagePreparation((224, 224), (224, 224)).with_room.resize == (256, 256)
+    assert ImagePreparation((224, 224), 224).with_room.resize == 256
+    assert ImagePreparation((224, 224), 300).with_room.resize == 300
+    assert ImagePreparation((24, 40), (24, 80)).with_room.resize == (27, 80)
+
+
+def test_the_preparation_of_the_base_comes_back_with_the_trained_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_collection: RawCollection
+) -> None:
+    def load(name: str, device: str, half: bool | None, changes: Any) -> Any:
+        return ModuleEncoder(Net(), PREPARATION.changed(changes, name), name)
+
+    monkeypatch.setitem(PACKAGED["images"], "tiny", load)
+    settings = Finetuning(epochs=1, batch_size=4, workers=0, outputs=64)
+    side = PREPARATION.size[0]
+    changes = {"resize": (side, side)}
+    torch.manual_seed(0)
+    finetune(tiny_collection, "tiny", tmp_path / "trained", settings, device="cpu", changes=changes)
+    record = json.loads((tmp_path / "trained" / "encoder.json").read_text())
+    assert record["base_preparation"]["resize"] == [side, side]
+    torch.manual_seed(0)
+    as_trained = load_encoder(str(tmp_path / "trained"), device="cpu")
+    assert as_trained.preparation == replace(PREPARATION, resize=(side, side))
+    torch.manual_seed(0)
+    other = load_encoder(str(tmp_path / "trained"), device="cpu", changes={"resize": side + 3})
+    assert other.preparation == replace(PREPARATION, resize=side + 3)
+    assert other.fingerprint != as_trained.fingerprint
 
 
 def test_an_onnx_file_cannot_be_trained(

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from newkinds import InputError
 from newkinds.encoders import ImagePreparation, load_encoder
 from newkinds.encoders.images import Pooling, huggingface_encoder
 from newkinds.encoders.modules import ModuleEncoder
+from newkinds.encoders.preparation import PUBLISHED
 
 PLAIN: dict[str, Any] = {
     "do_resize": True,
@@ -319,6 +321,32 @@ def test_the_preparation_beside_an_onnx_file(image_onnx, tmp_path):
     assert isinstance(own.preparation, ImagePreparation)
     assert own.preparation.resize == (8, 8)
     assert own.fingerprint != usual.fingerprint
+
+
+def test_a_known_encoder_has_its_published_preparation_and_changes_come_on_top(saved_model, monkeypatch):
+    folder = str(saved_model("vit"))
+    stretched = load_encoder(folder, "images")
+    monkeypatch.setitem(PUBLISHED, folder, {"resize": 36, "resample": 2})
+    known = load_encoder(folder, "images")
+    assert known.preparation == replace(stretched.preparation, resize=36, resample=2)
+    asked = load_encoder(folder, "images", changes={"resize": 40})
+    assert asked.preparation == replace(stretched.preparation, resize=40, resample=2)
+    before = load_encoder(folder, "images", changes=stretched.preparation.describe())  # as a run has recorded it
+    assert before.preparation == stretched.preparation
+    assert before.fingerprint == stretched.fingerprint
+    assert len({encoder.fingerprint for encoder in (stretched, known, asked)}) == 3
+
+
+def test_changes_for_an_onnx_file(image_onnx, tmp_path):
+    path = str(image_onnx(tmp_path / "model.onnx"))
+    assert load_encoder(path, "images", changes={"resize": 12}).preparation == ImagePreparation((8, 8), 12)
+    with pytest.raises(InputError, match=r"takes images of \[8, 8\]; they would be prepared to \(6, 6\)"):
+        load_encoder(path, "images", changes={"size": (6, 6)})
+
+
+def test_texts_are_not_cropped():
+    with pytest.raises(InputError, match="texts have no size"):
+        load_encoder(None, "texts", changes={"size": (6, 6)})
 
 
 def test_an_onnx_file_of_any_size_takes_224_pixels(image_onnx, tmp_path):

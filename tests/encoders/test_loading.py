@@ -80,18 +80,18 @@ def test_an_encoder_in_the_table_is_found_by_its_name_and_can_be_the_default(
 ) -> None:
     made: list[Any] = []
 
-    def load(name: str, device: str, half: bool | None) -> Any:
-        made.append((name, device, half))
+    def load(name: str, device: str, half: bool | None, changes: Any) -> Any:
+        made.append((name, device, half, changes))
         return encoder
 
     encoder = SimpleNamespace(name="own", fingerprint="1234")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(PACKAGED["images"], "own", load)
     monkeypatch.setitem(DEFAULTS, "images", "own")
-    by_name: Any = load_encoder("own", "images", device="cpu", half=True)
+    by_name: Any = load_encoder("own", "images", device="cpu", half=True, changes={"resize": 9})
     by_default: Any = load_encoder(None, "images", device="cpu")
     assert by_name == by_default == encoder
-    assert made == [("own", "cpu", True), ("own", "cpu", None)]
+    assert made == [("own", "cpu", True, {"resize": 9}), ("own", "cpu", None, None)]
     (tmp_path / "own").mkdir()
     with pytest.raises(InputError, match=re.escape(f"{str(tmp_path / 'own')!r} cannot be loaded")):
         load_encoder("own", "images", device="cpu")  # a folder of that name is meant

@@ -14,6 +14,7 @@ from PIL import Image
 from newkinds import InputError
 from newkinds.data.images import MOST_PIXELS
 from newkinds.encoders import ImagePreparation
+from newkinds.encoders.preparation import PUBLISHED
 
 SHAPES = [(48, 64), (64, 48), (7, 5), (36, 36), (32, 32), (90, 31), (37, 36), (33, 1), (1, 1), (31, 100)]
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -335,3 +336,52 @@ def test_a_configuration_that_is_no_json_is_refused_by_its_path(tmp_path, conten
 def test_no_configuration_beside_a_model(tmp_path):
     assert ImagePreparation.beside(tmp_path) is None
     assert ImagePreparation.beside(tmp_path / "model.onnx") is None
+
+
+# Changes
+
+
+def test_changes_replace_what_they_name():
+    own = ImagePreparation((32, 32), (32, 32), 2)
+    assert own.changed(None, "x") is own
+    assert own.changed({"resize": 36}, "x") == ImagePreparation((32, 32), 36, 2)
+    assert own.changed({"size": [24, 24], "resize": [30, 40]}, "x") == ImagePreparation((24, 24), (30, 40), 2)
+    described = json.loads(json.dumps(ImagePreparation((8, 8), 9).describe()))
+    assert own.changed(described, "x") == ImagePreparation((8, 8), 9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"resize": 31}, "resized to 31 are smaller than the crop of (32, 32)"),
+        ({"size": (40, 40)}, "smaller than the crop of (40, 40)"),
+        ({"resize": 0}, "sizes must be positive"),
+        ({"resize": 10**6}, "at most"),
+        ({"resize": 36.5}, "whole numbers"),
+        ({"size": "big"}, "whole numbers"),
+        ({"size": (1, 2, 3)}, "cannot be prepared"),
+        ({"zoom": 2}, "cannot be prepared"),
+        ({"std": (0, 1, 1)}, "image_std positive"),
+        ({"mean": 3}, "cannot be prepared"),
+    ],
+)
+def test_changes_that_make_no_sense_are_refused(changes, says):
+    with pytest.raises(InputError, match=re.escape(says)):
+        ImagePreparation((32, 32), 36).changed(changes, "x")
+
+
+def test_what_an_encoder_asks_for_itself_is_no_change():
+    padded = ImagePreparation((32, 32), 30)
+    assert padded.changed(padded.describe(), "x") == padded
+
+
+def test_dino_sees_images_as_gcd_shows_them():
+    """Shorter side to 256 (bicubic), the middle 224 × 224, ImageNet's mean and deviation."""
+    huggingface = ImagePreparation.from_config(plain_means({"size": 224, "resample": 2}))
+    assert huggingface.resize == (224, 224)
+    for name in ("facebook/dino-vitb16", "facebook/dino-vits8"):
+        gcd = huggingface.changed(PUBLISHED[name], name)
+        assert gcd == ImagePreparation((224, 224), 256, 3, tuple(MEAN), tuple(STD))
+    pixels = picture((300, 500))
+    resized = Image.fromarray(pixels).resize((426, 256), Image.Resampling.BICUBIC)
+    assert np.array_equal(gcd(pixels), np.asarray(resized.crop((101, 16, 325, 240))))

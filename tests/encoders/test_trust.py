@@ -25,7 +25,7 @@ from newkinds.encoders import (
 )
 from newkinds.encoders.finetune import finetune
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED, is_own
-from newkinds.encoders.trust import TRUSTED_FILE, remember_encoder, trusted_encoders
+from newkinds.encoders.trust import MOST_FINGERPRINTS, TRUSTED_FILE, remember_encoder, trusted_encoders
 from newkinds.runs import discover, load, save_run
 from tests.commands.command_line import SMALL as COMMAND_SMALL
 from tests.commands.command_line import fail, record_of, succeed, write_record
@@ -89,7 +89,7 @@ def test_an_encoder_that_was_given_elsewhere_is_trusted(record, new, model, how:
         as_features(new, Encoding(str(model), device="cpu", workers=0))
     else:
         load_encoder(str(model), device="cpu")
-    assert trusted_encoders() == {str(model): record["fingerprint"]}
+    assert trusted_encoders() == {str(model): [record["fingerprint"]]}
     assert len(features_for(record, new, PLAIN)) == 3
 
 
@@ -136,7 +136,7 @@ def test_an_encoder_that_has_changed_since_is_refused_and_not_remembered(record,
     image_onnx(model, kernel=OTHER_KERNEL)
     with pytest.raises(InputError, match="is not the one the run was made with"):
         features_for(record, new, PLAIN)
-    assert trusted_encoders() == {str(model): record["fingerprint"]}
+    assert trusted_encoders() == {str(model): [record["fingerprint"]]}
 
 
 def test_the_default_encoder_is_not_written_down(monkeypatch, own_cache) -> None:
@@ -165,13 +165,23 @@ def test_a_name_that_would_change_the_terminal_is_shown_in_escapes(record, new) 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"[]", b'{"a": 3}', b'{"a": "1", "a": "2"}', b"\xff", b"[" * 100_000, b'{"a": NaN}', b'{"a": "1"'],
+    [
+        b"",
+        b"[]",
+        b'{"a": 3}',
+        b'{"a": ["1", 2]}',
+        b'{"a": "1", "a": "2"}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"a": NaN}',
+        b'{"a": "1"',
+    ],
 )
 def test_a_damaged_list_trusts_nothing_and_is_written_anew(own_cache, content: bytes) -> None:
     (own_cache / TRUSTED_FILE).write_bytes(content)
     assert trusted_encoders() == {}
     remember_encoder("b", "2")
-    assert json.loads((own_cache / TRUSTED_FILE).read_text()) == {"b": "2"}
+    assert json.loads((own_cache / TRUSTED_FILE).read_text()) == {"b": ["2"]}
 
 
 @settings(max_examples=30)
@@ -181,7 +191,29 @@ def test_what_is_remembered_is_read_again(tmp_path_factory, encoders: dict[str, 
         patch.setenv("NEWKINDS_CACHE", str(tmp_path_factory.mktemp("cache")))
         for name, mark in encoders.items():
             remember_encoder(name, mark)
-        assert trusted_encoders() == encoders
+        assert trusted_encoders() == {name: [mark] for name, mark in encoders.items()}
+
+
+def test_the_last_fingerprints_of_a_name_are_remembered(own_cache) -> None:
+    (own_cache / TRUSTED_FILE).write_text('{"a": "first"}')  # as earlier versions wrote it
+    for mark in map(str, range(MOST_FINGERPRINTS)):
+        assert "first" in trusted_encoders()["a"]
+        remember_encoder("a", mark)
+    assert trusted_encoders()["a"] == [str(mark) for mark in range(MOST_FINGERPRINTS)]
+
+
+def test_an_encoder_is_trusted_in_every_way_that_it_was_given(new, model) -> None:
+    plain = as_features(new, Encoding(str(model), device="cpu", workers=0))
+    whole = as_features(new, Encoding(str(model), device="cpu", workers=0, changes={"resize": (8, 8)}))
+    assert plain.encoder is not None
+    assert whole.encoder is not None
+    assert plain.encoder["fingerprint"] != whole.encoder["fingerprint"]
+    for made in (plain, whole):
+        assert np.array_equal(features_for(made.encoder, new, PLAIN).features, made.features)
+    with pytest.raises(InputError, match="its preparation is 'stretched'"):
+        features_for({**whole.encoder, "preparation": "stretched"}, new, PLAIN)
+    with pytest.raises(InputError, match="images cannot be prepared by"):
+        features_for({**whole.encoder, "preparation": {"zoom": 3}}, new, PLAIN)
 
 
 def test_a_cache_that_cannot_be_written_only_forgets(model, own_cache, monkeypatch, tmp_path) -> None:

@@ -1,5 +1,6 @@
 """From a source on the command line to features: what several commands share."""
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,17 @@ from newkinds.visible import visible
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet, RawCollection
     from newkinds.encoders import Encoding
+    from newkinds.encoders.preparation import Changes
 
 
 def make_encoding(
-    name: str | None, device: str, cache: Path | None, no_cache: bool, workers: int | None, full_precision: bool
+    name: str | None,
+    device: str,
+    cache: Path | None,
+    no_cache: bool,
+    workers: int | None,
+    full_precision: bool,
+    changes: "Changes | None" = None,
 ) -> "Encoding":
     """How photos and texts are to be encoded, from the options that commands share."""
     from newkinds.encoders import Encoding, default_cache
@@ -23,7 +31,26 @@ def make_encoding(
     if no_cache and cache is not None:
         raise InputError("--cache and --no-cache contradict each other")
     place = None if no_cache else cache or default_cache()
-    return Encoding(name, device, False if full_precision else None, place, workers)
+    return Encoding(name, device, False if full_precision else None, place, workers, changes)
+
+
+def read_changes(resize: str | None, crop: int | None) -> "Changes | None":
+    """What --resize and --crop ask for.
+
+    Examples
+    --------
+    >>> read_changes("256", 224), read_changes("224x288", None), read_changes(None, None)
+    ({'resize': 256, 'size': (224, 224)}, {'resize': (224, 288)}, None)
+    """
+    changes: dict[str, Any] = {}
+    if resize is not None:
+        if not re.fullmatch(r"[1-9]\d{0,4}(x[1-9]\d{0,4})?", resize):
+            raise InputError(f"--resize must be a length in pixels, or HEIGHTxWIDTH; got {resize!r}")
+        sides = tuple(map(int, resize.split("x")))
+        changes["resize"] = sides[0] if len(sides) == 1 else sides
+    if crop is not None:
+        changes["size"] = (crop, crop)
+    return changes or None
 
 
 def collect(

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding
+from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding, read_changes
 from newkinds.commands.fitting import fit_and_save
 from newkinds.commands.options import (
     Cache,
     Checkpoint,
+    Crop,
     DeviceOption,
     EncoderName,
     Force,
@@ -24,6 +25,7 @@ from newkinds.commands.options import (
     NCategories,
     NoCache,
     Quiet,
+    Resize,
     Seed,
     Source,
     Temperature,
@@ -44,6 +46,8 @@ def discover(
     text: TextColumn = None,
     label: LabelColumn = None,
     encoder: EncoderName = None,
+    resize: Resize = None,
+    crop: Crop = None,
     cache: Cache = None,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -104,7 +108,9 @@ def discover(
     with processes(device) as process_device, claimed(out) if rank() == 0 else nullcontext():
         model = METHODS[method](**parameters, device=process_device)
         with progress_bars(Console(stderr=True), quiet or rank() > 0):
-            encoding = make_encoding(encoder, process_device, cache, no_cache, workers, full_precision)
+            encoding = make_encoding(
+                encoder, process_device, cache, no_cache, workers, full_precision, read_changes(resize, crop)
+            )
             collection = collect(
                 source, encoding, check_partly_labelled, labels=labels, truth=truth, text=text, label=label
             )

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.collecting import collect, make_encoding, print_notes
+from newkinds.commands.collecting import collect, make_encoding, print_notes, read_changes
 from newkinds.commands.options import (
     Cache,
+    Crop,
     DeviceOption,
     EncoderName,
     ForceFile,
@@ -17,6 +18,7 @@ from newkinds.commands.options import (
     Labels,
     NoCache,
     Quiet,
+    Resize,
     Source,
     TextColumn,
     Truth,
@@ -28,6 +30,8 @@ def encode(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Features to write: .npz, .parquet, .npy, or a folder.")],
     encoder: EncoderName = None,
+    resize: Resize = None,
+    crop: Crop = None,
     labels: Labels = None,
     truth: Truth = None,
     text: TextColumn = None,
@@ -49,7 +53,9 @@ def encode(
 
     check_not_read(out, source, labels, truth)
     with progress_bars(Console(stderr=True), quiet), claimed(out):
-        encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
+        encoding = make_encoding(
+            encoder, device, cache, no_cache, workers, full_precision, read_changes(resize, crop)
+        )
         check = partial(check_features_target, out, overwrite=force)
         collection = collect(source, encoding, check, labels=labels, truth=truth, text=text, label=label)
         write_features(collection, out, overwrite=force)

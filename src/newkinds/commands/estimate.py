@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding
+from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding, read_changes
 from newkinds.commands.options import (
     Cache,
+    Crop,
     DeviceOption,
     EncoderName,
     FullPrecision,
@@ -15,6 +16,7 @@ from newkinds.commands.options import (
     Labels,
     NoCache,
     Quiet,
+    Resize,
     Seed,
     Source,
     TextColumn,
@@ -29,6 +31,8 @@ def estimate(
     text: TextColumn = None,
     label: LabelColumn = None,
     encoder: EncoderName = None,
+    resize: Resize = None,
+    crop: Crop = None,
     cache: Cache = None,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -62,7 +66,9 @@ def estimate(
         raise InputError(f"--solver is how max-acc-pim trains: there is nothing to choose for {rule}")
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
-        encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
+        encoding = make_encoding(
+            encoder, device, cache, no_cache, workers, full_precision, read_changes(resize, crop)
+        )
         collection = collect(source, encoding, check_partly_labelled, labels=labels, text=text, label=label)
         count = estimate_n_categories(
             collection.features,

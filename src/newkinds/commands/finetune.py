@@ -6,13 +6,16 @@ from typing import Annotated
 
 import typer
 
+from newkinds.commands.collecting import read_changes
 from newkinds.commands.options import (
+    Crop,
     DeviceOption,
     EncoderName,
     FullPrecision,
     LabelColumn,
     Labels,
     Quiet,
+    Resize,
     Seed,
     Source,
     TextColumn,
@@ -28,6 +31,8 @@ def finetune(
     source: Source,
     out: Annotated[Path, typer.Option("--out", "-o", help="Encoder to make: a folder, to be used as --encoder.")],
     encoder: EncoderName = None,
+    resize: Resize = None,
+    crop: Crop = None,
     labels: Labels = None,
     text: TextColumn = None,
     label: LabelColumn = None,
@@ -69,6 +74,7 @@ def finetune(
     from newkinds.terminal import progress_bars
 
     check_finetune_target(out)
+    changes = read_changes(resize, crop)
     n_blocks = number_or_name(blocks, int)
     settings = Finetuning(
         epochs=epochs,
@@ -87,7 +93,7 @@ def finetune(
     if not isinstance(collection, RawCollection):
         raise InputError(f"{source} holds features: an encoder is trained on images or texts")
     with processes(device) as process_device, progress_bars(Console(stderr=True), quiet or rank() > 0):
-        losses = train(collection, encoder, out, settings, device=process_device)
+        losses = train(collection, encoder, out, settings, device=process_device, changes=changes)
     if not quiet and rank() == 0:
         typer.echo(f"{describe_losses(losses)} Use the encoder by --encoder {visible(out)}")
 

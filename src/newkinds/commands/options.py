@@ -33,6 +33,15 @@ EncoderName = Annotated[
     str | None,
     typer.Option("--encoder", help="For images or texts: a model on huggingface.co, a folder, or an .onnx file."),
 ]
+Resize = Annotated[
+    str | None,
+    typer.Option(
+        help="Of images: length of the shorter side, or HEIGHTxWIDTH, before the crop; by default the encoder's."
+    ),
+]
+Crop = Annotated[
+    int | None, typer.Option(help="Of images: side of the square in the middle that the encoder sees.", min=1)
+]
 Cache = Annotated[
     Path | None, typer.Option(help="Where encoded samples are remembered; by default in the user's cache folder.")
 ]

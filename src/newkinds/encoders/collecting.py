@@ -12,6 +12,7 @@ from newkinds.encoders.duplicates import find_duplicates
 from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
+from newkinds.encoders.preparation import Changes
 from newkinds.errors import InputError
 from newkinds.names import ENCODER_KEYS
 
@@ -28,6 +29,7 @@ class Encoding:
     half: bool | None = None
     cache: Path | None = None
     workers: int | None = None
+    changes: Changes | None = None
 
 
 def as_features(
@@ -40,9 +42,13 @@ def as_features(
     if isinstance(collection, FeatureSet):
         if encoding.name is not None:
             raise InputError(f"these are features already; the encoder {encoding.name!r} has nothing to do")
+        if encoding.changes:
+            raise InputError("these are features already: only images are resized and cropped")
         return collection
     if encoder is None:
-        encoder = load_encoder(encoding.name, collection.kind, device=encoding.device, half=encoding.half)
+        encoder = load_encoder(
+            encoding.name, collection.kind, device=encoding.device, half=encoding.half, changes=encoding.changes
+        )
     encoded = encode(collection, encoder, cache=encoding.cache, workers=encoding.workers)
     features = encoded.collection.with_features(encoded.features)
     return replace(
@@ -89,7 +95,11 @@ def features_for(
     _check_record(record, "the run")
     if record["kind"] != collection.kind:
         raise InputError(f"the run was made of {record['kind']}, this is a collection of {collection.kind}")
-    options: dict[str, Any] = {"device": encoding.device, "half": encoding.half}
+    options: dict[str, Any] = {
+        "device": encoding.device,
+        "half": encoding.half,
+        "changes": _recorded_changes(record),
+    }
     if encoding.name is None:
         encoder = load_trusted(record["name"], record["fingerprint"], collection.kind, **options)
     else:
@@ -102,13 +112,21 @@ def given_encoder(record: Mapping[str, Any] | None, name: str) -> dict[str, Any]
     if record is None:
         raise InputError(f"the run was made of features; the encoder {name!r} has nothing to do")
     _check_record(record, "the run")
-    return {**record, "name": _load_given(record, name, device="cpu").name}
+    return {**record, "name": _load_given(record, name, device="cpu", changes=_recorded_changes(record)).name}
 
 
 def _load_given(record: Mapping[str, Any], name: str, **options: Any) -> Encoder:
     encoder = load_encoder(name, record["kind"], **options)
     check_fingerprint(encoder, name, record["fingerprint"])
     return encoder
+
+
+def _recorded_changes(record: Mapping[str, Any]) -> Changes | None:
+    """How the encoder of a run prepared images."""
+    preparation = record.get("preparation") if record["kind"] == "images" else None
+    if not isinstance(preparation, dict | None):
+        raise InputError(f"the run: the record of the encoder is damaged, its preparation is {preparation!r}")
+    return preparation
 
 
 def _check_record(record: Mapping[str, Any], owner: str) -> None:

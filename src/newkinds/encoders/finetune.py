@@ -36,8 +36,8 @@ from newkinds.encoders.cache import content_keys
 from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
 from newkinds.encoders.encoder import Preparation, Trainable, file_sha256, fingerprint
 from newkinds.encoders.encoding import Unreadable, n_workers, prepared
-from newkinds.encoders.loading import CHECKSUM_KEY, ENCODER_FILE, TRAINED_FILE, load_encoder
-from newkinds.encoders.preparation import ImagePreparation
+from newkinds.encoders.loading import CHECKSUM_KEY, ENCODER_FILE, PREPARATION_KEY, TRAINED_FILE, load_encoder
+from newkinds.encoders.preparation import Changes, ImagePreparation
 from newkinds.encoders.training_state import WRITING_ERRORS, load_state, save_state
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
@@ -119,14 +119,17 @@ class Finetuning:
 
 @dataclass(frozen=True)
 class RandomView:
-    """A view of an image: resized as for encoding, cropped at random, mirrored or not; uint8 (height, width, 3)."""
+    """A view of an image: resized as for encoding, cropped at random, mirrored or not; uint8 (height, width, 3).
+
+    Where an encoder wants images whole, they are made larger, so that a crop differs from the next.
+    """
 
     preparation: ImagePreparation
 
     def __call__(self, sample: tuple[Item, int]) -> npt.NDArray[np.uint8]:
         item, seed = sample
         generator = np.random.default_rng(seed)
-        image = self.preparation.resized(item)
+        image = self.preparation.with_room.resized(item)
         height, width = self.preparation.size
         top, left = (
             int(generator.integers(max(1, spare + 1))) for spare in (image.height - height, image.width - width)
@@ -152,6 +155,7 @@ def finetune(
     settings: Finetuning | None = None,
     *,
     device: str = "auto",
+    changes: Changes | None = None,
     watch: Callable[[int, Trainable], None] | None = None,
 ) -> list[float]:
     """Train the last blocks of an encoder on a collection and save it; returns the mean loss of each epoch.
@@ -166,12 +170,14 @@ def finetune(
         Folder to make; `load_encoder` takes it as a name.
     settings : Finetuning, optional
     device : str
+    changes : mapping, optional
+        Of the preparation of images, see `newkinds.encoders.load_encoder`.
     watch : callable, optional
         Called after each epoch with its number, from 1, and the encoder at that point.
     """
     settings = settings or Finetuning()
     state_folder = _state_folder(out)
-    encoder = load_encoder(encoder_name, collection.kind, device=device, half=False)
+    encoder = load_encoder(encoder_name, collection.kind, device=device, half=False, changes=changes)
     if not isinstance(encoder, Trainable):
         raise InputError(f"{encoder.name} cannot be trained: it is not a PyTorch model")
     training = _Training(_readable(collection, encoder, settings.workers), encoder, settings)
@@ -407,6 +413,7 @@ def _write(training: _Training, out: Path) -> None:
     record: dict[str, Any] = {
         "base": encoder.name,
         "base_fingerprint": encoder.fingerprint,
+        PREPARATION_KEY: _image_preparation(encoder).describe() if encoder.kind == "images" else None,
         "kind": encoder.kind,
         "settings": asdict(training.settings),
         "losses": training.losses,

@@ -17,7 +17,7 @@ from newkinds.encoders.encoder import FloatArray, fingerprint, reason
 from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
-from newkinds.encoders.preparation import CONFIG_FILE, ImagePreparation
+from newkinds.encoders.preparation import CONFIG_FILE, PUBLISHED, Changes, ImagePreparation
 from newkinds.errors import InputError
 from newkinds.names import Kind
 
@@ -27,7 +27,12 @@ Pooling = Literal["auto", "cls", "mean"]
 
 
 def huggingface_encoder(
-    name: str, *, device: str = "cpu", half: bool | None = None, pooling: Pooling = "auto"
+    name: str,
+    *,
+    device: str = "cpu",
+    half: bool | None = None,
+    pooling: Pooling = "auto",
+    changes: Changes | None = None,
 ) -> ModuleEncoder:
     """A vision model of Hugging Face by name or local folder.
 
@@ -39,6 +44,8 @@ def huggingface_encoder(
         Which part of a transformer's last layer is the feature: the class token, as in the paper, or the mean of
         the patches. "auto" is the class token if there is one, but for models of images and texts (CLIP, SigLIP)
         their image embedding.
+    changes : mapping, optional
+        Of the preparation, see `ImagePreparation.changed`. It is the model's own, or that of `PUBLISHED`.
     """
     if Path(name).is_dir():
         check_model_folder(Path(name))
@@ -63,6 +70,7 @@ def huggingface_encoder(
         raise InputError(f"the encoder {name!r} lacks weights of its own model: {lacking[0]} and perhaps others")
     preparation = ImagePreparation.beside(Path(str(config_file)).parent)
     assert preparation is not None
+    preparation = preparation.changed({**PUBLISHED.get(name, {}), **(changes or {})}, name)
     return ModuleEncoder(
         model,
         preparation,
@@ -130,7 +138,7 @@ class OnnxImageEncoder:
 
     kind: Kind = "images"
 
-    def __init__(self, path: Path, *, device: str = "cpu", preparation: ImagePreparation | None = None) -> None:
+    def __init__(self, path: Path, *, device: str = "cpu", changes: Changes | None = None) -> None:
         self._session = open_onnx(path, device)
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or not _takes_images(inputs[0]):
@@ -138,7 +146,8 @@ class OnnxImageEncoder:
             raise InputError(f"{path} must take one float input of images (n, 3, height, width); it takes {shapes}")
         self._input, shape = inputs[0].name, inputs[0].shape
         self._dtype = np.dtype(ONNX_TYPES[inputs[0].type])
-        self.preparation = preparation or ImagePreparation.beside(path) or _usual_preparation(shape)
+        preparation = ImagePreparation.beside(path) or _usual_preparation(shape)
+        self.preparation = preparation.changed(changes, str(path))
         sides = zip(shape[2:], self.preparation.size, strict=True)
         if any(isinstance(side, int) and side != prepared for side, prepared in sides):
             raise InputError(

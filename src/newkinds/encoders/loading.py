@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from newkinds.encoders.encoder import Encoder, Trainable
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED
+from newkinds.encoders.preparation import Changes
 from newkinds.encoders.trust import check_trusted, located, remember_encoder
 from newkinds.errors import InputError
 from newkinds.names import Kind
@@ -16,12 +17,19 @@ ENCODER_FILE, TRAINED_FILE = "encoder.json", "trained.safetensors"
 """What a folder made by `newkinds finetune` holds: which encoder was trained, and the tensors that changed."""
 RECORD_KEYS = ("kind", "base", "base_fingerprint")
 """What loading needs of an `encoder.json`."""
+PREPARATION_KEY = "base_preparation"
+"""In `encoder.json`, of an encoder of images: how that encoder prepared them. Earlier versions wrote none."""
 CHECKSUM_KEY = "tensors_sha256"
 """In `encoder.json`; earlier versions wrote none."""
 
 
 def load_encoder(
-    name: str | None = None, kind: Kind = "images", *, device: str = "auto", half: bool | None = None
+    name: str | None = None,
+    kind: Kind = "images",
+    *,
+    device: str = "auto",
+    half: bool | None = None,
+    changes: Changes | None = None,
 ) -> Encoder:
     """An encoder by its name, which is remembered: runs made with this encoder may name it from now on.
 
@@ -41,15 +49,24 @@ def load_encoder(
     device : {"auto", "cpu", "cuda", "mps"}
     half : bool, optional
         Compute in half precision; by default on CUDA only. An ONNX file has its own precision.
+    changes : mapping, optional
+        How images are prepared in another way than the encoder's own, by attributes of
+        `newkinds.encoders.preparation.ImagePreparation`: {"resize": 256, "size": (224, 224)}.
     """
-    encoder = load_named(name, kind, device=device, half=half)
+    encoder = load_named(name, kind, device=device, half=half, changes=changes)
     if name:
         remember_encoder(encoder.name, encoder.fingerprint)
     return encoder
 
 
 def load_trusted(
-    name: str, fingerprint: str, kind: Kind = "images", *, device: str = "auto", half: bool | None = None
+    name: str,
+    fingerprint: str,
+    kind: Kind = "images",
+    *,
+    device: str = "auto",
+    half: bool | None = None,
+    changes: Changes | None = None,
 ) -> Encoder:
     """The encoder that a run names, if the user has given it before or it is one of the package's own."""
     untrusted = (
@@ -57,7 +74,7 @@ def load_trusted(
         f"it: --encoder {name!r}"
     )
     check_trusted(name, fingerprint, untrusted, _another(name))
-    encoder = load_named(name, kind, device=device, half=half)
+    encoder = load_named(name, kind, device=device, half=half, changes=changes)
     check_fingerprint(encoder, name, fingerprint)
     return encoder
 
@@ -75,23 +92,27 @@ def _another(name: str) -> str:
     )
 
 
-def load_named(name: str | None, kind: Kind, *, device: str, half: bool | None) -> Encoder:
+def load_named(
+    name: str | None, kind: Kind, *, device: str, half: bool | None, changes: Changes | None = None
+) -> Encoder:
     """As `load_encoder`, but nothing is remembered."""
     if kind not in get_args(Kind):
         raise InputError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
+    if changes and kind != "images":
+        raise InputError(f"{kind} have no size: only images are resized and cropped")
     name = located(name or DEFAULTS[kind])
     path = Path(name)
     if (path / ENCODER_FILE).is_file():
-        return _load_finetuned(path, kind, device=device, half=half)
+        return _load_finetuned(path, kind, device=device, half=half, changes=changes)
     device_type = resolve_device(device).type
     if (load_packaged := PACKAGED[kind].get(name)) is not None:
-        return load_packaged(name, device_type, half)
+        return load_packaged(name, device_type, half, changes)
     if kind == "images":
         from newkinds.encoders.images import OnnxImageEncoder, huggingface_encoder
 
         if name.lower().endswith(".onnx"):
-            return OnnxImageEncoder(path, device=device_type)
-        return huggingface_encoder(name, device=device_type, half=half)
+            return OnnxImageEncoder(path, device=device_type, changes=changes)
+        return huggingface_encoder(name, device=device_type, half=half, changes=changes)
     from newkinds.encoders.texts import OnnxTextEncoder, SentenceEncoder
 
     if name.lower().endswith(".onnx"):
@@ -99,9 +120,13 @@ def load_named(name: str | None, kind: Kind, *, device: str, half: bool | None) 
     return SentenceEncoder(name, device=device_type, half=half)
 
 
-def _load_finetuned(folder: Path, kind: Kind, *, device: str, half: bool | None) -> Encoder:
+def _load_finetuned(
+    folder: Path, kind: Kind, *, device: str, half: bool | None, changes: Changes | None
+) -> Encoder:
     from safetensors import SafetensorError
     from safetensors.torch import load
+
+    from newkinds.encoders.modules import ModuleEncoder
 
     record = _read_record(folder)
     try:
@@ -122,10 +147,13 @@ def _load_finetuned(folder: Path, kind: Kind, *, device: str, half: bool | None)
         f"use it once itself: newkinds encode … --encoder {base!r}"
     )
     check_trusted(base, record["base_fingerprint"], untrusted, changed)
-    encoder = load_named(base, kind, device=device, half=half)
+    encoder = load_named(base, kind, device=device, half=half, changes=record.get(PREPARATION_KEY))
     if encoder.fingerprint != record["base_fingerprint"] or not isinstance(encoder, Trainable):
         raise InputError(changed)
-    return encoder.with_tensors(tensors, str(folder.resolve()))
+    encoder = encoder.with_tensors(tensors, str(folder.resolve()))
+    if isinstance(encoder, ModuleEncoder):
+        encoder.with_preparation(encoder.preparation.changed(changes, str(folder)))
+    return encoder
 
 
 def _check_ancestors(folder: Path, base: str) -> None:
@@ -146,4 +174,6 @@ def _read_record(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is not a whole encoder: {error}") from error
     if not isinstance(record, dict) or not all(isinstance(record.get(key), str) for key in RECORD_KEYS):
         raise InputError(f"{folder} is not a whole encoder: {ENCODER_FILE} must name its {', '.join(RECORD_KEYS)}")
+    if not isinstance(record.get(PREPARATION_KEY), dict | None):
+        raise InputError(f"{folder} is not a whole encoder: {PREPARATION_KEY} in {ENCODER_FILE} must be an object")
     return record

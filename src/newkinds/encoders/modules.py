@@ -76,6 +76,13 @@ class ModuleEncoder:
         self.name = name
         return self
 
+    def with_preparation(self, preparation: ImagePreparation) -> Self:
+        """Prepare images in another way."""
+        if preparation != self.preparation:
+            self.fingerprint = fingerprint({"base": self.fingerprint, "preparation": preparation.describe()})
+            self.preparation = preparation
+        return self
+
     def forward(self, batch: Sequence[npt.NDArray[np.uint8]]) -> Tensor:
         """Features as a tensor through which gradients flow."""
         pixels = torch.from_numpy(np.stack(batch)).to(self._device)

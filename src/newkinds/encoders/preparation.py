@@ -6,7 +6,7 @@ Checked against the image processors of Hugging Face transformers (Pillow backen
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,10 @@ WARPED = 384
 """From this size on, models with a `crop_pct` want the whole image, stretched, and no crop."""
 BILINEAR, BICUBIC = 2, 3
 """Pillow's numbers, which `preprocessor_config.json` uses too."""
+ROOM = 7 / 8
+"""A random crop takes at most so much of an image's height and width; GCD's share."""
+Changes = Mapping[str, Any]
+"""Attributes of an `ImagePreparation` that replace those of an encoder's own."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,53 @@ class ImagePreparation:
         left, top = (image.width - width) // 2, (image.height - height) // 2
         return image if image.size == (width, height) else image.crop((left, top, left + width, top + height))
 
+    @property
+    def with_room(self) -> "ImagePreparation":
+        """The same with room for random crops, however little of an image is cut off otherwise."""
+        height, width = (round(side / ROOM) for side in self.size)
+        if isinstance(self.resize, int):
+            return replace(self, resize=max(self.resize, height, width))
+        return replace(self, resize=(max(self.resize[0], height), max(self.resize[1], width)))
+
     def describe(self) -> dict[str, Any]:
         """As plain values, for records and fingerprints."""
         return asdict(self)
+
+    def changed(self, changes: Changes | None, where: str) -> "ImagePreparation":
+        """With some attributes replaced, by values as `describe` gives them or a file of JSON has them."""
+        if not changes:
+            return self
+        try:
+            plain: Any = {
+                name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()
+            }
+            preparation = replace(self, **plain)
+            preparation._check(where)
+            resized = preparation.resize if isinstance(preparation.resize, tuple) else (preparation.resize,) * 2
+            is_too_small = any(side < seen for side, seen in zip(resized, preparation.size, strict=True))
+        except (TypeError, ValueError, ArithmeticError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"{where}: images cannot be prepared by {dict(changes)}: {error}") from error
+        if is_too_small and preparation != self:
+            raise InputError(
+                f"{where}: images resized to {preparation.resize} are smaller than the crop of {preparation.size}"
+            )
+        return preparation
+
+    def _check(self, where: str) -> None:
+        """Refuse what cannot be done, or would take all memory."""
+        resized = self.resize if isinstance(self.resize, tuple) else (self.resize, self.resize)
+        if not all(isinstance(side, int) for side in (*self.size, *resized)):
+            raise InputError(f"{where}: sizes must be whole numbers; got {self.size} and {self.resize}")
+        if min(*self.size, *resized) < 1 or max(math.prod(self.size), math.prod(resized)) > MOST_PIXELS:
+            raise InputError(f"{where}: sizes must be positive, and images of at most {MOST_PIXELS} pixels")
+        if self.resample not in range(6) or len(self.mean) != 3 or len(self.std) != 3:
+            raise InputError(f"{where}: resample must be 0 to 5, image_mean and image_std of three channels")
+        if not all(0 < value < math.inf for value in self.std) or not all(map(math.isfinite, self.mean)):
+            raise InputError(
+                f"{where}: image_mean must be finite and image_std positive; got {self.mean} and {self.std}"
+            )
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], where: str = CONFIG_FILE) -> "ImagePreparation":
@@ -130,14 +178,7 @@ class ImagePreparation:
             mean=(0.0,) * 3 if plain else tuple(config.get("image_mean") or IMAGENET_MEAN),
             std=(1.0,) * 3 if plain else tuple(config.get("image_std") or IMAGENET_STD),
         )
-        resized = resize if isinstance(resize, tuple) else (resize, resize)
-        if min(*size_seen, *resized) < 1 or max(math.prod(size_seen), math.prod(resized)) > MOST_PIXELS:
-            raise InputError(f"{where}: sizes must be positive, and images of at most {MOST_PIXELS} pixels")
-        mean, std = preparation.mean, preparation.std
-        if preparation.resample not in range(6) or len(mean) != 3 or len(std) != 3:
-            raise InputError(f"{where}: resample must be 0 to 5, image_mean and image_std of three channels")
-        if not all(0 < value < math.inf for value in std) or not all(map(math.isfinite, mean)):
-            raise InputError(f"{where}: image_mean must be finite and image_std positive; got {mean} and {std}")
+        preparation._check(where)
         return preparation
 
     @classmethod
@@ -153,6 +194,15 @@ class ImagePreparation:
         if not isinstance(config, dict):
             raise InputError(f"{path} must hold a JSON object; it holds a {type(config).__name__}")
         return cls.from_config(config, str(path))
+
+
+_DINO = {"size": (224, 224), "resize": 256, "resample": BICUBIC}
+PUBLISHED: Mapping[str, Changes] = {
+    **{f"facebook/dino-{size}": _DINO for size in ("vits16", "vits8", "vitb16", "vitb8")},
+    **{f"facebook/vit-mae-{size}": _DINO for size in ("base", "large", "huge")},
+}
+"""How encoders were evaluated by their authors, and DINO's by GCD, where the configuration that Hugging Face keeps
+differs: it stretches images to the size that the model sees."""
 
 
 def _size(value: Any, where: str) -> tuple[int, int]:

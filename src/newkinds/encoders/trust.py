@@ -2,8 +2,9 @@
 
 A run folder may come from somebody else, and its `run.json` may name any model or folder. `load_encoder` remembers
 what a person names (`--encoder` on the command line): `trusted-encoders.json` in the user's cache folder maps the
-name, or the resolved path, to the fingerprint. A name that only a run gives is loaded if it is remembered there
-with the run's fingerprint, or is one of `newkinds.encoders.packaged`.
+name, or the resolved path, to fingerprints: one for each way in which images were prepared for it. A name that only
+a run gives is loaded if it is remembered there with the run's fingerprint, or is one of
+`newkinds.encoders.packaged`.
 """
 
 import json
@@ -17,6 +18,8 @@ from newkinds.errors import InputError
 from newkinds.staging import accept_existing, staged
 
 TRUSTED_FILE = "trusted-encoders.json"
+MOST_FINGERPRINTS = 16
+"""Of one name that are remembered: the last ones."""
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +33,7 @@ def located(name: str) -> str:
         raise InputError(f"no encoder can be called {name!r}: {error}") from error
 
 
-def trusted_encoders() -> dict[str, str]:
+def trusted_encoders() -> dict[str, list[str]]:
     """The fingerprints of the encoders that were given on this machine. A damaged file trusts nothing."""
     try:
         path = default_cache() / TRUSTED_FILE
@@ -40,20 +43,27 @@ def trusted_encoders() -> dict[str, str]:
     except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: no home folder; nested too deeply
         logger.warning("the list of trusted encoders cannot be read, so none is trusted: %s", error)
         return {}
-    if not isinstance(trusted, dict) or not all(isinstance(mark, str) for mark in trusted.values()):
+    if not isinstance(trusted, dict) or not all(map(_are_fingerprints, trusted.values())):
         logger.warning("%s is damaged, so no encoder is trusted", path)
         return {}
-    return trusted
+    # Earlier versions remembered a single one.
+    return {name: [marks] if isinstance(marks, str) else marks for name, marks in trusted.items()}
+
+
+def _are_fingerprints(marks: Any) -> bool:
+    return isinstance(marks, str) or (isinstance(marks, list) and all(isinstance(mark, str) for mark in marks))
 
 
 def remember_encoder(name: str, fingerprint: str) -> None:
     """Trust an encoder that a person has named from now on. If that cannot be written, the next run asks again."""
     trusted = trusted_encoders()
-    if trusted.get(name) == fingerprint:
+    marks = trusted.get(name, [])
+    if fingerprint in marks:
         return
+    content = {**trusted, name: [*marks, fingerprint][-MOST_FINGERPRINTS:]}
     try:
         with staged(default_cache() / TRUSTED_FILE, replace=accept_existing) as stage:
-            stage.write_text(json.dumps({**trusted, name: fingerprint}, indent=1, sort_keys=True), "utf-8")
+            stage.write_text(json.dumps(content, indent=1, sort_keys=True), "utf-8")
     except (OSError, ValueError, RuntimeError) as error:
         logger.info("the encoder %r cannot be remembered: %s", name, error)
 
@@ -70,7 +80,7 @@ def check_trusted(name: str, fingerprint: str, untrusted: str, changed: str) -> 
     remembered = trusted_encoders().get(place)
     if remembered is None:
         raise InputError(untrusted)
-    if remembered != fingerprint:
+    if fingerprint not in remembered:
         raise InputError(changed)
 
 
