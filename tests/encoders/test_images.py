@@ -328,6 +328,7 @@ def test_a_known_encoder_has_its_published_preparation_and_changes_come_on_top(s
     stretched = load_encoder(folder, "images")
     monkeypatch.setitem(PUBLISHED, folder, {"resize": 36, "resample": 2})
     known = load_encoder(folder, "images")
+    assert isinstance(stretched.preparation, ImagePreparation)
     assert known.preparation == replace(stretched.preparation, resize=36, resample=2)
     asked = load_encoder(folder, "images", changes={"resize": 40})
     assert asked.preparation == replace(stretched.preparation, resize=40, resample=2)
