@@ -80,7 +80,9 @@ def _draw(job: Job, seed: int, needed: Sequence[Result]) -> Result:
     result: dict[str, Any] = {"seconds": 0.5}
     if isinstance(job, Count):
         # By rehearsal the true number is at the lower end of an interval, at the upper end of one, and outside one.
-        surplus = {"rehearsal": 0, "max-acc-pim": 2, "max-acc-paper": 3, "max-acc-kmeans": 5}[job.counter.key]
+        surplus = {"rehearsal": 0, "max-acc-pim": 2, "max-acc-paper": 3, "max-acc-kmeans": 5, "max-acc-gcd": 4}[
+            job.counter.key
+        ]
         k = job.subject.n_categories + (1, -1, 3)[seed] + surplus
         return result | {"k": k, "interval": [k - 1, k + 1] if job.counter.key == "rehearsal" else None}
     if isinstance(job, Fit):

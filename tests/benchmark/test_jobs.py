@@ -104,8 +104,10 @@ def test_estimates_go_with_the_methods() -> None:
 
     usual = ["max-acc-kmeans", "max-acc-pim", "rehearsal"]
     assert keys("kmeans") == keys("pim", "pim-rule") == usual
-    every = ["max-acc-kmeans", "max-acc-pim", "max-acc-paper", "rehearsal"]
-    assert keys("pim-paper") == keys("kmeans", exact=True) == every
+    assert keys("pim-paper") == ["max-acc-kmeans", "max-acc-pim", "max-acc-paper", "rehearsal"]
+    assert keys("gcd") == ["max-acc-kmeans", "max-acc-gcd", "max-acc-pim", "rehearsal"]
+    assert keys("kmeans", exact=True) == [counter.key for counter in COUNTERS]
+    assert [method.key for method in methods_named(["kmeans"], exact=True)] == ["kmeans", "gcd", "pim-paper"]
     assert COUNTER_BY_KEY["max-acc-paper"].settings == {"count": "max-acc-pim", "recipe": "paper", "n_init": 3}
 
 

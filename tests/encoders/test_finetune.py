@@ -1,6 +1,7 @@
 """Fine-tuning: what is trained, that it learns, and that it goes on where it was."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,19 +13,21 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from newkinds.commands.collecting import read_changes
 from newkinds.data.raw import RawCollection
 from newkinds.encoders import encode, load_encoder
 from newkinds.encoders import finetune as finetuning
 from newkinds.encoders.contrastive import info_nce, supervised_contrastive
-from newkinds.encoders.finetune import Finetuning, RandomView, _Training, block_names, finetune
+from newkinds.encoders.finetune import Finetuning, _Training, block_names, finetune
 from newkinds.encoders.modules import ModuleEncoder
 from newkinds.encoders.packaged import PACKAGED
-from newkinds.encoders.preparation import ImagePreparation
+from newkinds.encoders.preparation import PUBLISHED
 from newkinds.errors import InputError
 from newkinds.methods.heads import cosine_decay
 from newkinds.methods.simgcd import simgcd_loss, teacher_temperature
 from newkinds.methods.uno import UNOHeads
 from newkinds.names import Classifier
+from tests.commands.photos import save_model
 from tests.encoders.tiny_training import PREPARATION, SMALL, Net, load_encoder_from, tiny_encoder
 
 
@@ -321,61 +324,6 @@ def test_blocks_of_common_networks_are_found() -> None:
     assert block_names(nn.Linear(2, 2)) == []
 
 
-def test_a_view_is_a_crop_of_the_resized_image_mirrored_or_not() -> None:
-    image = np.arange(20 * 26 * 3, dtype=np.uint32).reshape(20, 26, 3).astype(np.uint8)
-    view = RandomView(ImagePreparation(size=(16, 16), resize=20))
-    seen = [view((image, seed)) for seed in range(60)]
-    crops = {image[top : top + 16, left : left + 16].tobytes() for top in range(5) for left in range(11)}
-    straight = [each.tobytes() in crops for each in seen]
-    mirrored = [each[:, ::-1].tobytes() in crops for each in seen]
-    assert all(a or b for a, b in zip(straight, mirrored, strict=True))
-    assert 10 < sum(straight) < 50
-    assert len({each.tobytes() for each in seen}) > 30
-    assert np.array_equal(view((image, 7)), seen[7])
-
-
-CONFIGURATIONS: dict[str, dict[str, Any]] = {
-    "stretch": {"size": {"height": 32, "width": 32}},
-    "stretch, oblong": {"size": {"height": 24, "width": 40}},
-    "resize and crop": {"size": {"shortest_edge": 36}, "do_center_crop": True, "crop_size": 32},
-    "shortest edge, all of it": {"size": {"shortest_edge": 32}, "do_center_crop": True, "crop_size": 32},
-    "crop_pct": {"size": {"shortest_edge": 32}, "crop_pct": 0.875},
-    "crop_pct 1": {"size": {"shortest_edge": 32}, "crop_pct": 1.0},
-    "crop_pct, warped": {"size": {"shortest_edge": 384}, "crop_pct": 0.9},
-}
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("shape", [(48, 48), (40, 60)])
-def test_views_differ_however_an_encoder_wants_its_images(name: str, shape: tuple[int, int]) -> None:
-    preparation = ImagePreparation.from_config(CONFIGURATIONS[name])
-    height, width = preparation.size
-    ramp = np.indices(shape).transpose(1, 2, 0) * 255 // np.array(shape)
-    image = np.concatenate([ramp, ramp[..., :1]], axis=2).astype(np.uint8)  # rows in channels 0 and 2, columns in 1
-    views = [RandomView(preparation)((image, seed)) for seed in range(200 if height < 100 else 20)]
-    assert all(view.shape == (height, width, 3) for view in views)
-    n_distinct = len({view.tobytes() for view in views})
-    assert n_distinct >= 0.15 * len(views)  # of 25 places, mirrored or not
-    assert n_distinct > 15
-    # Every view shows at most 7/8 of the height and the width, give or take what rounding and filters do.
-    whole = preparation.with_room.resized(image)
-    for view in views[:20]:
-        for channel, side, full in ((0, height, whole.height), (1, width, whole.width)):
-            seen = int(view[..., channel].max()) - int(view[..., channel].min())
-            assert seen <= 255 * (side / full) + 12
-            assert side / full <= 7 / 8 + 0.02
-            assert seen >= 255 * (side / full) - 30
-
-
-def test_room_for_crops_is_made_only_where_there_is_none() -> None:
-    paper = ImagePreparation((224, 224), 256)
-    assert paper.with_room == paper
-    assert ImagePreparation((224, 224), (224, 224)).with_room.resize == (256, 256)
-    assert ImagePreparation((224, 224), 224).with_room.resize == 256
-    assert ImagePreparation((224, 224), 300).with_room.resize == 300
-    assert ImagePreparation((24, 40), (24, 80)).with_room.resize == (27, 80)
-
-
 def test_the_preparation_of_the_base_comes_back_with_the_trained_encoder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_collection: RawCollection
 ) -> None:
@@ -397,6 +345,40 @@ def test_the_preparation_of_the_base_comes_back_with_the_trained_encoder(
     other = load_encoder(str(tmp_path / "trained"), device="cpu", changes={"resize": side + 3})
     assert other.preparation == replace(PREPARATION, resize=side + 3)
     assert other.fingerprint != as_trained.fingerprint
+
+
+def test_on_another_machine_the_advice_leads_to_the_trained_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_collection: RawCollection
+) -> None:
+    model = str(save_model(tmp_path / "model", seed=0))
+    settings = Finetuning(epochs=1, batch_size=4, workers=0, outputs=64)
+    finetune(tiny_collection, model, tmp_path / "own", settings, device="cpu", changes={"resize": 40})
+    trained = load_encoder(str(tmp_path / "own"), device="cpu").fingerprint
+    monkeypatch.setenv("NEWKINDS_CACHE", str(tmp_path / "another"))
+    advice = re.escape(f"newkinds encode … --encoder {model!r} --resize 40 --crop 32")
+    with pytest.raises(InputError, match=f"never used on this machine; if you trust it.*{advice}"):
+        load_encoder(str(tmp_path / "own"), device="cpu")
+    load_encoder(model, device="cpu")  # without the options
+    with pytest.raises(InputError, match=f"or with another preparation; if you trust it.*{advice}"):
+        load_encoder(str(tmp_path / "own"), device="cpu")
+    load_encoder(model, device="cpu", changes=read_changes("40", 32))
+    assert load_encoder(str(tmp_path / "own"), device="cpu").fingerprint == trained
+
+
+def test_an_encoder_that_was_trained_before_preparations_were_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_collection: RawCollection
+) -> None:
+    model = str(save_model(tmp_path / "model", seed=0))
+    settings = Finetuning(epochs=1, batch_size=4, workers=0, outputs=64)
+    finetune(tiny_collection, model, tmp_path / "own", settings, device="cpu")
+    trained = load_encoder(str(tmp_path / "own"), device="cpu")
+    path = tmp_path / "own" / "encoder.json"
+    record = json.loads(path.read_text())
+    del record["base_preparation"]
+    path.write_text(json.dumps(record))
+    monkeypatch.setitem(PUBLISHED, model, {"resize": 40})
+    again = load_encoder(str(tmp_path / "own"), device="cpu")
+    assert (again.fingerprint, again.preparation) == (trained.fingerprint, trained.preparation)
 
 
 def test_an_onnx_file_cannot_be_trained(

@@ -359,9 +359,11 @@ def test_changes_replace_what_they_name():
         ({"resize": 10**6}, "at most"),
         ({"resize": 36.5}, "whole numbers"),
         ({"size": "big"}, "whole numbers"),
-        ({"size": (1, 2, 3)}, "cannot be prepared"),
+        ({"size": (1, 2, 3)}, "whole numbers"),
         ({"zoom": 2}, "cannot be prepared"),
-        ({"std": (0, 1, 1)}, "image_std positive"),
+        ({"std": (0, 1, 1)}, "the deviation positive"),
+        ({"size": [32]}, "whole numbers"),
+        ({"resize": True}, "whole numbers"),
         ({"mean": 3}, "cannot be prepared"),
     ],
 )

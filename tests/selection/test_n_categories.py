@@ -9,7 +9,7 @@ from newkinds import PIM, InputError, KMeans, estimate_n_categories
 from newkinds.data import digits
 from newkinds.engine import Run, Trained, optimise, seed_centroids
 from newkinds.methods import CategoryDiscoverer
-from newkinds.names import CountRule
+from newkinds.names import CountRule, RecipeName
 from newkinds.objective import SELECTION, Objective
 from newkinds.selection.n_categories import maximise_over_integers
 from newkinds.selection.problem import Problem, make_problem
@@ -99,6 +99,18 @@ def test_the_estimator_of_the_paper_counts_as_the_paper_does() -> None:
         for recipe in ("paper", "newkinds")
     ]
     assert found.curve == curves[0] != curves[1]
+
+
+def test_a_recipe_counts_by_its_rule() -> None:
+    X, y = blobs(5, known=3)
+    recipes: tuple[RecipeName, ...] = ("paper", "release")
+    for recipe in recipes:
+        found = estimate_n_categories(X, y, None, (5, 5), recipe=recipe, device="cpu", random_state=0)
+        assert found.method == "max-acc-pim"
+    wrong: tuple[dict[str, Any], ...] = ({"recipe": "paper"}, {"solver": "adam"})
+    for options in wrong:
+        with pytest.raises(InputError, match="there is nothing to choose for max-acc-kmeans"):
+            estimate_n_categories(X, y, "max-acc-kmeans", **options)
 
 
 @pytest.mark.parametrize(("wrong", "says"), [({"recipe": "mine"}, "recipe"), ({"solver": "sgd"}, "solver")])

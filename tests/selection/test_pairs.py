@@ -113,6 +113,15 @@ def test_likeness_is_seen_by_the_kept_categories() -> None:
     np.testing.assert_allclose(seen(0.0), 1 / MOST_LIKENESS)
 
 
+def test_of_hardly_any_new_samples_nothing_is_told() -> None:
+    given = similar([20, 30], [1], 0.4, 0.01, likeness=5.0)
+    assert given.hardly_any_new(1.0)
+    assert not given.hardly_any_new(0.9)
+    np.testing.assert_allclose(_likeness([given], [np.arange(2)], 1.0), 1.0)
+    both = [given, similar([20, 30], [40, 50], 0.4, 0.01, likeness=1.5)]
+    np.testing.assert_allclose(_likeness(both, [np.arange(2)] * 2, 1.0), 1.5)
+
+
 def test_without_any_similar_pair_new_samples_are_taken_to_be_like_hidden_ones() -> None:
     given = similar([20, 30], [40, 50], 0.4, 0.0)
     np.testing.assert_allclose(_likeness([given], [np.arange(2)], 1.0), 1.0)

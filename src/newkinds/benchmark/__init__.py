@@ -65,7 +65,7 @@ def run_benchmark(
     methods : sequence of str, optional
         Rows of the tables of methods; by default all but the exact ones and `pim-release`, which are slow.
     exact : bool
-        Also the rows that are computed exactly as published: `gcd`, `pim-paper`, and Max-ACC by Adam from seeds.
+        Also the rows that are computed as published: `gcd`, `pim-paper`, and Max-ACC in their ways.
     imbalance : float
         Largest class over the smallest in the long-tailed versions of balanced sets, which the figure of lambda
         shows; 0: no such versions.
@@ -108,7 +108,7 @@ def run_benchmark(
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     jobs = [job for report in reports for job in report.jobs(plan)]
-    say(expectation(jobs, n_seeds, device))
+    say(expectation(jobs, n_seeds, device, workers))
     results = run_jobs(jobs, range(n_seeds), out, device, say, workers)
     tables = [write_report(report, plan, results, out) for report in reports]
     record = {
@@ -132,6 +132,7 @@ def run_benchmark(
             for subject in [*plan.subjects, *plan.tails]
         },
         "methods": {method.key: method.settings for method in chosen},
+        "counters": {counter.key: counter.settings for counter in plan.counters},
         "results": [
             {"job": job.label, "seed": seed, "settings": job.settings(results.needed(job, i)), **result}
             for job, of_job in results.by_job.items()

@@ -93,15 +93,15 @@ def run_jobs(
     return _Running(list(_in_order(jobs)), seeds, store, say).run(device, workers)
 
 
-def expectation(jobs: Iterable[Job], n_seeds: int, device: str) -> str:
-    """How many results there will be and, on a CPU, how long that takes if none is there yet."""
+def expectation(jobs: Iterable[Job], n_seeds: int, device: str, workers: int) -> str:
+    """How many results there will be and, on a CPU, how long they take about."""
     every = list(_in_order(jobs))
     said = f"{len(every) * n_seeds} results"
-    if resolve_device(device).type != "cpu":
+    if not every or resolve_device(device).type != "cpu":
         return said
-    cores = torch.get_num_threads()
+    cores = torch.get_num_threads() if workers == 1 else min(workers, torch.get_num_threads())
     minutes = n_seeds * sum(job.expected_seconds for job in every) / cores / 60
-    return f"{said}, by experience in about {max(1, round(minutes))} min on {cores} cores"
+    return f"{said}; if none is there yet, about {max(1, round(minutes))} min with {cores} cores, by experience"
 
 
 def check_results_folder(folder: Path) -> None:

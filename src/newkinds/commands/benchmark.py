@@ -25,7 +25,7 @@ def benchmark(
         bool,
         typer.Option(
             "--exact",
-            help="Also the rows that are computed exactly as published, which take several times as long.",
+            help="Also the rows that are computed as published, which take several times as long.",
         ),
     ] = False,
     imbalance: Annotated[

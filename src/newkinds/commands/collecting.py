@@ -44,7 +44,7 @@ def read_changes(resize: str | None, crop: int | None) -> "Changes | None":
     """
     changes: dict[str, Any] = {}
     if resize is not None:
-        if not re.fullmatch(r"[1-9]\d{0,4}(x[1-9]\d{0,4})?", resize):
+        if not re.fullmatch(r"[1-9][0-9]{0,4}(x[1-9][0-9]{0,4})?", resize):
             raise InputError(f"--resize must be a length in pixels, or HEIGHTxWIDTH; got {resize!r}")
         sides = tuple(map(int, resize.split("x")))
         changes["resize"] = sides[0] if len(sides) == 1 else sides

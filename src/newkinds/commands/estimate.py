@@ -40,7 +40,7 @@ def estimate(
     method: Annotated[
         CountRule | None, typer.Option(help="What to count by; by default what the recipe does.")
     ] = None,
-    recipe: Annotated[RecipeName, typer.Option(help="Whose settings to count with.")] = "newkinds",
+    recipe: Annotated[RecipeName, typer.Option(help="Start and solver of max-acc-pim.")] = "newkinds",
     solver: Annotated[
         SolverName | None, typer.Option(help="How max-acc-pim trains; by default as the recipe does.")
     ] = None,
@@ -56,14 +56,9 @@ def estimate(
 
     from rich.console import Console
 
-    from newkinds.errors import InputError
     from newkinds.selection.n_categories import estimate_n_categories
-    from newkinds.selection.recipes import RECIPES
     from newkinds.terminal import Screen, progress_bars, show_estimate
 
-    rule = method or RECIPES[recipe].n_categories_rule
-    if solver is not None and rule != "max-acc-pim":
-        raise InputError(f"--solver is how max-acc-pim trains: there is nothing to choose for {rule}")
     began = time.perf_counter()
     with progress_bars(Console(stderr=True), quiet):
         encoding = make_encoding(
@@ -73,7 +68,7 @@ def estimate(
         count = estimate_n_categories(
             collection.features,
             collection.labels,
-            rule,
+            method,
             bounds,
             recipe=recipe,
             solver=solver,

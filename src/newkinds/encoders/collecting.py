@@ -86,8 +86,10 @@ def features_for(
             _check_record(record, "the run")
             _check_record(made_with, "the features")
             if made_with["fingerprint"] != record["fingerprint"]:
+                is_same = made_with["name"] == record["name"]
+                difference = " with other weights or another preparation" if is_same else ""
                 raise InputError(
-                    f"these features are of {made_with['name']}, the run was made with {record['name']}"
+                    f"these features are of {made_with['name']}, the run was made with {record['name']}{difference}"
                 )
         return as_features(collection, encoding)
     if record is None:

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -34,11 +33,12 @@ from torch import Tensor, nn
 from newkinds.data.raw import Item, RawCollection
 from newkinds.encoders.cache import content_keys
 from newkinds.encoders.contrastive import ProjectionHead, info_nce, supervised_contrastive
-from newkinds.encoders.encoder import Preparation, Trainable, file_sha256, fingerprint
+from newkinds.encoders.encoder import Trainable, file_sha256, fingerprint
 from newkinds.encoders.encoding import Unreadable, n_workers, prepared
 from newkinds.encoders.loading import CHECKSUM_KEY, ENCODER_FILE, PREPARATION_KEY, TRAINED_FILE, load_encoder
-from newkinds.encoders.preparation import Changes, ImagePreparation
+from newkinds.encoders.preparation import Changes
 from newkinds.encoders.training_state import WRITING_ERRORS, load_state, save_state
+from newkinds.encoders.views import VIEWS, RandomView, SameView, image_preparation
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, known_categories, to_columns
 from newkinds.methods.heads import CosineHead, cosine_decay, unit_rows
@@ -115,37 +115,6 @@ class Finetuning:
             raise InputError(f"blocks must be at least 1, or names; got {self.blocks}")
         if not 0 < self.momentum < 1:
             raise InputError(f"momentum must be between 0 and 1; got {self.momentum}")
-
-
-@dataclass(frozen=True)
-class RandomView:
-    """A view of an image: resized as for encoding, cropped at random, mirrored or not; uint8 (height, width, 3).
-
-    Where an encoder wants images whole, they are made larger, so that a crop differs from the next.
-    """
-
-    preparation: ImagePreparation
-
-    def __call__(self, sample: tuple[Item, int]) -> npt.NDArray[np.uint8]:
-        item, seed = sample
-        generator = np.random.default_rng(seed)
-        image = self.preparation.with_room.resized(item)
-        height, width = self.preparation.size
-        top, left = (
-            int(generator.integers(max(1, spare + 1))) for spare in (image.height - height, image.width - width)
-        )
-        pixels = np.asarray(image.crop((left, top, left + width, top + height)))
-        return pixels[:, ::-1] if generator.random() < 0.5 else pixels
-
-
-@dataclass(frozen=True)
-class SameView:
-    """A view of a text: the text itself, since the encoder's dropout makes the difference."""
-
-    preparation: Preparation
-
-    def __call__(self, sample: tuple[Item, int]) -> Any:
-        return self.preparation(sample[0])
 
 
 def finetune(
@@ -229,7 +198,7 @@ class _Training:
         self.trained = _unfreeze(encoder.module, settings.blocks)
         is_text = encoder.kind == "texts"
         encoder.module.train(is_text)  # dropout makes the views of texts; batch norms stay as they are
-        self.view = SameView(encoder.preparation) if is_text else RandomView(_image_preparation(encoder))
+        self.view = SameView(encoder.preparation) if is_text else RandomView(image_preparation(encoder))
         with torch.no_grad():
             width = encoder.forward([self.view((collection.items[0], 0))]).shape[1]
         known = known_categories(collection.labels)
@@ -361,6 +330,7 @@ class _Training:
         samples = [self.collection.ids, self.collection.labels.tolist(), content]
         settings = json.loads(json.dumps(asdict(self.settings)))
         facts = {"encoder": self.encoder.fingerprint, "settings": settings, "processes": n_processes()}
+        facts["views"] = VIEWS
         return {**facts, "samples": fingerprint({"samples": samples})}
 
     def save(self, folder: Path) -> None:
@@ -413,7 +383,7 @@ def _write(training: _Training, out: Path) -> None:
     record: dict[str, Any] = {
         "base": encoder.name,
         "base_fingerprint": encoder.fingerprint,
-        PREPARATION_KEY: _image_preparation(encoder).describe() if encoder.kind == "images" else None,
+        PREPARATION_KEY: image_preparation(encoder).describe() if encoder.kind == "images" else None,
         "kind": encoder.kind,
         "settings": asdict(training.settings),
         "losses": training.losses,
@@ -488,12 +458,6 @@ def _readable(collection: RawCollection, encoder: Trainable, workers: int | None
     if not readable.any():
         raise InputError("no sample could be read")
     return collection.only(readable, skipped)
-
-
-def _image_preparation(encoder: Trainable) -> ImagePreparation:
-    if not isinstance(encoder.preparation, ImagePreparation):
-        raise InputError(f"{encoder.name} prepares images in a way of its own: views cannot be made of them")
-    return encoder.preparation
 
 
 def _gathered(views: Tensor) -> Tensor:

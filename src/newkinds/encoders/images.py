@@ -17,7 +17,7 @@ from newkinds.encoders.encoder import FloatArray, fingerprint, reason
 from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
-from newkinds.encoders.preparation import CONFIG_FILE, PUBLISHED, Changes, ImagePreparation
+from newkinds.encoders.preparation import CONFIG_FILE, Changes, ImagePreparation
 from newkinds.errors import InputError
 from newkinds.names import Kind
 
@@ -45,7 +45,7 @@ def huggingface_encoder(
         the patches. "auto" is the class token if there is one, but for models of images and texts (CLIP, SigLIP)
         their image embedding.
     changes : mapping, optional
-        Of the preparation, see `ImagePreparation.changed`. It is the model's own, or that of `PUBLISHED`.
+        Of the model's own preparation, see `ImagePreparation.changed`.
     """
     if Path(name).is_dir():
         check_model_folder(Path(name))
@@ -70,10 +70,9 @@ def huggingface_encoder(
         raise InputError(f"the encoder {name!r} lacks weights of its own model: {lacking[0]} and perhaps others")
     preparation = ImagePreparation.beside(Path(str(config_file)).parent)
     assert preparation is not None
-    preparation = preparation.changed({**PUBLISHED.get(name, {}), **(changes or {})}, name)
     return ModuleEncoder(
         model,
-        preparation,
+        preparation.changed(changes, name),
         name,
         device=device,
         half=half,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from newkinds.encoders.encoder import Encoder, Trainable
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED
-from newkinds.encoders.preparation import Changes
+from newkinds.encoders.preparation import PUBLISHED, Changes, ImagePreparation
 from newkinds.encoders.trust import check_trusted, located, remember_encoder
 from newkinds.errors import InputError
 from newkinds.names import Kind
@@ -18,7 +18,8 @@ ENCODER_FILE, TRAINED_FILE = "encoder.json", "trained.safetensors"
 RECORD_KEYS = ("kind", "base", "base_fingerprint")
 """What loading needs of an `encoder.json`."""
 PREPARATION_KEY = "base_preparation"
-"""In `encoder.json`, of an encoder of images: how that encoder prepared them. Earlier versions wrote none."""
+"""In `encoder.json`, of an encoder of images: how that encoder prepared them. Earlier versions wrote none, and
+prepared them as the model's files say."""
 CHECKSUM_KEY = "tensors_sha256"
 """In `encoder.json`; earlier versions wrote none."""
 
@@ -93,9 +94,18 @@ def _another(name: str) -> str:
 
 
 def load_named(
-    name: str | None, kind: Kind, *, device: str, half: bool | None, changes: Changes | None = None
+    name: str | None,
+    kind: Kind,
+    *,
+    device: str,
+    half: bool | None,
+    changes: Changes | None = None,
+    as_configured: bool = False,
 ) -> Encoder:
-    """As `load_encoder`, but nothing is remembered."""
+    """As `load_encoder`, but nothing is remembered.
+
+    `as_configured`: changes come on top of what the model's own files say, whatever is published of it.
+    """
     if kind not in get_args(Kind):
         raise InputError(f"kind must be one of {', '.join(get_args(Kind))}; got {kind!r}")
     if changes and kind != "images":
@@ -112,7 +122,8 @@ def load_named(
 
         if name.lower().endswith(".onnx"):
             return OnnxImageEncoder(path, device=device_type, changes=changes)
-        return huggingface_encoder(name, device=device_type, half=half, changes=changes)
+        usual = {} if as_configured else PUBLISHED.get(name, {})
+        return huggingface_encoder(name, device=device_type, half=half, changes={**usual, **(changes or {})})
     from newkinds.encoders.texts import OnnxTextEncoder, SentenceEncoder
 
     if name.lower().endswith(".onnx"):
@@ -141,19 +152,21 @@ def _load_finetuned(
         raise InputError(f"{folder} encodes {record['kind']}; this is a collection of {kind}")
     base = record["base"]
     _check_ancestors(folder, base)
-    changed = f"{folder} was trained from another {base!r} than the one that is there now"
-    untrusted = (
-        f"{folder} was trained from the encoder {base!r}, which was never used on this machine; if you trust it, "
-        f"use it once itself: newkinds encode … --encoder {base!r}"
+    preparation = record.get(PREPARATION_KEY)
+    options = f" {ImagePreparation().changed(preparation, str(folder)).options}" if preparation else ""
+    advice = f"if you trust it, use it once itself: newkinds encode … --encoder {base!r}{options}"
+    untrusted = f"{folder} was trained from the encoder {base!r}, which was never used on this machine; {advice}"
+    changed = (
+        f"{folder} was trained from another {base!r} than was used on this machine, or with another preparation"
     )
-    check_trusted(base, record["base_fingerprint"], untrusted, changed)
-    encoder = load_named(base, kind, device=device, half=half, changes=record.get(PREPARATION_KEY))
+    check_trusted(base, record["base_fingerprint"], untrusted, f"{changed}; {advice}")
+    encoder = load_named(base, kind, device=device, half=half, changes=preparation, as_configured=True)
     if encoder.fingerprint != record["base_fingerprint"] or not isinstance(encoder, Trainable):
-        raise InputError(changed)
+        raise InputError(f"{folder} was trained from another {base!r} than the one that is there now")
     encoder = encoder.with_tensors(tensors, str(folder.resolve()))
-    if isinstance(encoder, ModuleEncoder):
-        encoder.with_preparation(encoder.preparation.changed(changes, str(folder)))
-    return encoder
+    if not isinstance(encoder, ModuleEncoder):
+        return encoder
+    return encoder.with_preparation(encoder.preparation.changed(changes, str(folder)))
 
 
 def _check_ancestors(folder: Path, base: str) -> None:

@@ -5,6 +5,7 @@ Checked against the image processors of Hugging Face transformers (Pillow backen
 
 import json
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -94,7 +95,7 @@ class ImagePreparation:
     @property
     def with_room(self) -> "ImagePreparation":
         """The same with room for random crops, however little of an image is cut off otherwise."""
-        height, width = (round(side / ROOM) for side in self.size)
+        height, width = (math.ceil(side / ROOM) for side in self.size)
         if isinstance(self.resize, int):
             return replace(self, resize=max(self.resize, height, width))
         return replace(self, resize=(max(self.resize[0], height), max(self.resize[1], width)))
@@ -107,36 +108,47 @@ class ImagePreparation:
         """With some attributes replaced, by values as `describe` gives them or a file of JSON has them."""
         if not changes:
             return self
+        plain: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()}
         try:
-            plain: Any = {
-                name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()
-            }
             preparation = replace(self, **plain)
             preparation._check(where)
-            resized = preparation.resize if isinstance(preparation.resize, tuple) else (preparation.resize,) * 2
-            is_too_small = any(side < seen for side, seen in zip(resized, preparation.size, strict=True))
         except (TypeError, ValueError, ArithmeticError) as error:
             if isinstance(error, InputError):
                 raise
             raise InputError(f"{where}: images cannot be prepared by {dict(changes)}: {error}") from error
-        if is_too_small and preparation != self:
+        if preparation != self and any(map(operator.lt, preparation._resized, preparation.size)):
             raise InputError(
-                f"{where}: images resized to {preparation.resize} are smaller than the crop of {preparation.size}"
+                f"{where}: images resized to {preparation.resize} are smaller than the crop of {preparation.size}; "
+                "--resize and --crop set both"
             )
         return preparation
 
+    @property
+    def options(self) -> str:
+        """What makes any encoder prepare images so, on the command line."""
+        resize = "x".join(map(str, self.resize)) if isinstance(self.resize, tuple) else self.resize
+        return f"--resize {resize} --crop {self.size[0]}"
+
+    @property
+    def _resized(self) -> tuple[int, int]:
+        """Least height and width after resizing."""
+        return self.resize if isinstance(self.resize, tuple) else (self.resize, self.resize)
+
     def _check(self, where: str) -> None:
         """Refuse what cannot be done, or would take all memory."""
-        resized = self.resize if isinstance(self.resize, tuple) else (self.resize, self.resize)
-        if not all(isinstance(side, int) for side in (*self.size, *resized)):
+        sides = (*self.size, *self._resized)
+        if len(sides) != 4 or not all(type(side) is int for side in sides):
             raise InputError(f"{where}: sizes must be whole numbers; got {self.size} and {self.resize}")
-        if min(*self.size, *resized) < 1 or max(math.prod(self.size), math.prod(resized)) > MOST_PIXELS:
-            raise InputError(f"{where}: sizes must be positive, and images of at most {MOST_PIXELS} pixels")
+        if min(sides) < 1 or max(math.prod(self.size), math.prod(self._resized)) > MOST_PIXELS:
+            raise InputError(
+                f"{where}: sizes must be positive, and images of at most {MOST_PIXELS} pixels; got {self.size} and "
+                f"{self.resize}"
+            )
         if self.resample not in range(6) or len(self.mean) != 3 or len(self.std) != 3:
-            raise InputError(f"{where}: resample must be 0 to 5, image_mean and image_std of three channels")
+            raise InputError(f"{where}: resample must be 0 to 5, mean and deviation of three channels")
         if not all(0 < value < math.inf for value in self.std) or not all(map(math.isfinite, self.mean)):
             raise InputError(
-                f"{where}: image_mean must be finite and image_std positive; got {self.mean} and {self.std}"
+                f"{where}: the mean must be finite and the deviation positive; got {self.mean} and {self.std}"
             )
 
     @classmethod

@@ -58,9 +58,10 @@ def remember_encoder(name: str, fingerprint: str) -> None:
     """Trust an encoder that a person has named from now on. If that cannot be written, the next run asks again."""
     trusted = trusted_encoders()
     marks = trusted.get(name, [])
-    if fingerprint in marks:
+    if marks[-1:] == [fingerprint]:
         return
-    content = {**trusted, name: [*marks, fingerprint][-MOST_FINGERPRINTS:]}
+    others = [mark for mark in marks if mark != fingerprint]
+    content = {**trusted, name: [*others, fingerprint][-MOST_FINGERPRINTS:]}
     try:
         with staged(default_cache() / TRUSTED_FILE, replace=accept_existing) as stage:
             stage.write_text(json.dumps(content, indent=1, sort_keys=True), "utf-8")

@@ -161,8 +161,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             rule = "silhouette"
         elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
-        search = search_n_categories(problem, rule, self._search())
-        return search.n_categories, search
+        count = search_n_categories(problem, rule, self._search())
+        return count.n_categories, count
 
     def _auto_rule(self) -> CountRule:
         """What "auto" means where enough categories are known for it."""

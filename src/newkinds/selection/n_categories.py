@@ -7,8 +7,8 @@ Max-ACC: cluster all samples without labels into K categories, score by the clus
 ones, and search for the best K by Brent's bounded method. GCD clusters by k-means; the PIM paper by its
 unsupervised objective G with lam = 1.
 
-The rules are fixed, whatever the estimator that uses them is set to: k-means with greedy seeding (`n_init`
-restarts), and for G temperature 25 and weight decay 0.01. Our own recipe starts G from that k-means and trains it
+k-means has greedy seeding and `n_init` restarts, G temperature 25 and weight decay 0.01, whatever the estimator
+that uses a rule is set to; start and solver of G are its recipe's. Our own starts G from that k-means and trains it
 by L-BFGS until it has converged, which makes the curve over K less noisy; the paper's starts it from k-means++
 seeds and trains 500 epochs of Adam. A large collection is searched by an excerpt, see `Problem.excerpt`.
 """
@@ -25,7 +25,6 @@ from scipy.optimize import minimize_scalar
 from newkinds.engine import Run
 from newkinds.errors import InputError
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
-from newkinds.objective import SELECTION
 from newkinds.runtime import report_progress
 from newkinds.selection.counting import count_categories
 from newkinds.selection.problem import Problem, checked_features, make_problem
@@ -82,7 +81,7 @@ class CategoryCount:
 def estimate_n_categories(
     X: Any,
     y: npt.ArrayLike,
-    method: CountRule = "rehearsal",
+    method: CountRule | None = None,
     bounds: tuple[int, int] | None = None,
     *,
     n_init: int = 10,
@@ -98,17 +97,17 @@ def estimate_n_categories(
     X : array-like of shape (samples, features)
     y : array-like of shape (samples,)
         Integers, -1 = unlabelled.
-    method : {"rehearsal", "max-acc-pim", "max-acc-kmeans", "silhouette"}
-        "rehearsal" (see `newkinds.selection.counting`) needs two known categories, the others one; "silhouette"
-        needs no labels.
+    method : {"rehearsal", "max-acc-pim", "max-acc-kmeans", "silhouette"}, optional
+        By default what the recipe does: "rehearsal" in ours, "max-acc-pim" in the others. "rehearsal" (see
+        `newkinds.selection.counting`) needs two known categories, the others one; "silhouette" needs no labels.
     bounds : (int, int), optional
         Least and most categories; by default the number of known ones and min(1000, samples // 2).
     n_init : int
         Restarts of each k-means.
     recipe : {"newkinds", "paper", "release"}
-        What "max-acc-pim" starts from (k-means++ seeds in the paper's, k-means in the others).
+        Of "max-acc-pim": what it minimises and starts from (k-means++ seeds in the paper's, k-means in the others).
     solver : {"lbfgs", "adam"}, optional
-        How it trains; by default as the recipe does, "lbfgs" in ours and "adam" in the others.
+        How "max-acc-pim" trains; by default "lbfgs" in our recipe and "adam" in the others.
     device, random_state
         As for `PIM`.
 
@@ -131,6 +130,9 @@ def estimate_n_categories(
         raise InputError(f"the recipe must be one of {', '.join(RECIPES)}; got {recipe!r}")
     if solver is not None and solver not in SOLVERS:
         raise InputError(f"the solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
+    method = RECIPES[recipe].n_categories_rule if method is None else method
+    if method != "max-acc-pim" and (solver is not None or recipe != "newkinds"):
+        raise InputError(f"recipe and solver are those of max-acc-pim: there is nothing to choose for {method}")
     return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
 
 
@@ -184,7 +186,7 @@ def by_labelled_accuracy(problem: Problem, search: Search, *, method: CountRule)
             if method == "max-acc-kmeans":
                 return part.labelled_accuracy(clustering.columns)
             prototypes = clustering.centroids
-        run = Run(prototypes, SELECTION.at(UNSUPERVISED_LAM))
+        run = Run(prototypes, recipe.selection.at(UNSUPERVISED_LAM))
         return part.labelled_accuracy(training.train(part, [run], stage).partitioners[0])
 
     return _best(maximise_over_integers(score, lower, upper), (lower, upper), method)

@@ -101,8 +101,14 @@ class _Similar:
 
     def n_new(self, unlabelled_ratio: float) -> float:
         """Samples of new categories among those taken for new."""
-        n_known = self.weights(unlabelled_ratio) @ self.sizes[:-1]
-        return float(max(self.sizes[-1] - n_known, LEAST_NEW * self.sizes[-1], 1.0))
+        return float(max(self._unbounded_n_new(unlabelled_ratio), LEAST_NEW * self.sizes[-1], 1.0))
+
+    def hardly_any_new(self, unlabelled_ratio: float) -> bool:
+        """Whether so few are that nothing can be told of them."""
+        return self._unbounded_n_new(unlabelled_ratio) < self.n_new(unlabelled_ratio)
+
+    def _unbounded_n_new(self, unlabelled_ratio: float) -> float:
+        return float(self.sizes[-1] - self.weights(unlabelled_ratio) @ self.sizes[:-1])
 
 
 @dataclass(frozen=True)
@@ -319,9 +325,12 @@ def _likeness(similar: Sequence[_Similar], drawn: Sequence[IntArray], unlabelled
     new, hidden = np.zeros((2, len(THRESHOLDS)))
     n_new = n_hidden = 0.0
     for each, own in zip(similar, drawn, strict=True):
+        if each.hardly_any_new(unlabelled_ratio):
+            continue
         new += each.to_kept[:, -1] - each.to_kept[:, :-1] @ each.weights(unlabelled_ratio)
         n_new += each.n_new(unlabelled_ratio)
         hidden += each.to_kept[:, own].sum(axis=1)
         n_hidden += each.sizes[own].sum()
-    likeness = np.divide(new / n_new, hidden / max(n_hidden, 1.0), out=np.ones(len(THRESHOLDS)), where=hidden > 0)
+    n_new, n_hidden = max(n_new, 1.0), max(n_hidden, 1.0)
+    likeness = np.divide(new / n_new, hidden / n_hidden, out=np.ones(len(THRESHOLDS)), where=hidden > 0)
     return np.clip(likeness, 1 / MOST_LIKENESS, MOST_LIKENESS)
