@@ -125,7 +125,7 @@ COUNTERS = (
         when="exact",
         n_init=10,
         note="10 restarts of greedy k-means++, as scikit-learn's has.",
-        cost=400,
+        cost=240,
     ),
     Counter(
         "max-acc-pim",
@@ -143,7 +143,7 @@ COUNTERS = (
         published="Max-ACC (PIM)",
         when="exact",
         note="G at λ 1, from k-means++ seeds, 500 epochs of Adam.",
-        cost=500,
+        cost=800,
     ),
     Counter("rehearsal", "rehearsal, Newkinds", "rehearsal", cost=230),
 )
@@ -176,7 +176,7 @@ _ROWS = (
         when="exact",
         counter="max-acc-gcd",
         note="GCD's constants: plain k-means++, 100 restarts, 200 iterations.",
-        cost=250,
+        cost=165,
     ),
     Method("rim", "RIM", RIM(temperature=TEMPERATURE), "RIM (semi-sup.)", note=_AT_ONE, cost=20),
     Method("tim", "TIM", TIM(temperature=TEMPERATURE), "TIM", note=_AT_ONE, cost=33),
