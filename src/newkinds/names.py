@@ -18,6 +18,7 @@ here                 the table
 The methods are listed where the package lists all that is public: in `newkinds/__init__.pyi`.
 """
 
+from pathlib import PurePath
 from typing import Literal, get_args
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
@@ -48,11 +49,34 @@ PREDICTION_FORMATS: tuple[PredictionFormat, ...] = get_args(PredictionFormat)
 AUTO = "auto"
 """The recipe's own choice, wherever a rule can be named."""
 
-TABLE_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".txt")
+TABLE_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".txt", ".xlsx")
+PACKED_ENDINGS = (".gz", ".zst")
+"""What may follow the ending of a table that is plain text: `tickets.csv.gz`."""
+PACKABLE_ENDINGS = tuple(name for name in TABLE_ENDINGS if name not in (".parquet", ".xlsx"))
+PANDAS_INDEX = "__index_level_"
+"""Columns of Parquet in which pandas keeps the names of rows begin like this."""
 FEATURE_ENDINGS = (".npz", ".npy", ".parquet")
 LABEL_ENDINGS = (".npy", *TABLE_ENDINGS)
 RELEASED_FILES = ("all_feats.npy", "targets.npy", "mask_lab.npy", "mask_cls.npy")
 """A folder in the layout of the authors' release."""
+
+
+def ending(path: PurePath) -> str:
+    """The ending that says what a file holds, in lower case; a packed table's is the one before.
+
+    Examples
+    --------
+    >>> ending(PurePath("tickets.CSV")), ending(PurePath("tickets.csv.gz")), ending(PurePath("photos.tar.gz"))
+    ('.csv', '.csv', '.gz')
+    """
+    *_, inner, outer = ("", "", *(suffix.lower() for suffix in path.suffixes))
+    return inner if outer in PACKED_ENDINGS and inner in PACKABLE_ENDINGS else outer
+
+
+def is_remote(source: str) -> bool:
+    """Whether a source is an address such as `s3://bucket/features.parquet`, not a path."""
+    scheme, mark, _ = source.partition("://")
+    return bool(mark) and len(scheme) > 1 and scheme.isalnum()
 
 
 def listed(names: tuple[str, ...], last: str = "or") -> str:

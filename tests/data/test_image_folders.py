@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from newkinds.data.images import SUFFIXES, open_image, read_images, thumbnail
+from newkinds.data.images import SUFFIXES, read_images
+from newkinds.data.opening import open_image, thumbnail
 from newkinds.data.pictures import png
 from newkinds.names import TABLE_ENDINGS, listed
 from tests.data.refusal import refused
@@ -92,15 +93,15 @@ def test_a_folder_within_a_hidden_one_is_read(tmp_path):
 
 
 def test_empty_files_and_kinds_that_are_not_read_are_reported(tmp_path):
-    place(tmp_path, "owl/1.png", "owl/3.HEIC")
+    place(tmp_path, "owl/1.png", "owl/3.PSD")
     (tmp_path / "owl" / "2.png").touch()
     (tmp_path / "owl" / "4.png").symlink_to(tmp_path / "nowhere.png")
     birds = read_images(tmp_path)
     assert birds.ids == ("owl/1.png",)
     reasons = dict(birds.skipped)
-    assert list(reasons) == ["owl/2.png", "owl/3.HEIC", "owl/4.png"]
+    assert list(reasons) == ["owl/2.png", "owl/3.PSD", "owl/4.png"]
     assert "empty" in reasons["owl/2.png"]
-    assert ".heic" in reasons["owl/3.HEIC"]
+    assert ".psd" in reasons["owl/3.PSD"]
     assert "link" in reasons["owl/4.png"]
 
 
@@ -156,16 +157,25 @@ def test_without_images_the_error_says_what_was_looked_for(tmp_path):
     (tmp_path / "notes.txt").write_text("none")
     with refused("there are no images in", str(tmp_path), ".jpg, .jpeg"):
         read_images(tmp_path)
-    place(tmp_path, "owl/1.heic")
-    with refused("there are no images in", "owl/1.heic", ".heic files are not read"):
+    place(tmp_path, "owl/1.svg")
+    with refused("there are no images in", "owl/1.svg", ".svg files are not read"):
         read_images(tmp_path)
 
 
-def test_a_missing_folder_and_a_file_are_refused(tmp_path):
+def test_a_missing_folder_and_a_file_that_is_no_image_are_refused(tmp_path):
     with refused("nowhere does not exist", "folder of images"):
         read_images(tmp_path / "nowhere")
-    with refused("1.png is a file", "folder of images"):
-        read_images(place(tmp_path, "1.png") / "1.png")
+    (tmp_path / "1.pdf").write_text("a")
+    with refused("1.pdf is no image", "folder of images", ".heic"):
+        read_images(tmp_path / "1.pdf")
+
+
+def test_a_single_image_is_a_collection_of_one(tmp_path):
+    birds = read_images(place(tmp_path, "owl/1.png", "owl/2.png") / "owl" / "2.png")
+    assert (birds.ids, birds.labels.tolist(), birds.items) == (("2.png",), [-1], [tmp_path / "owl" / "2.png"])
+    (tmp_path / "3.png").touch()
+    with refused("there are no images", "3.png", "empty"):
+        read_images(tmp_path / "3.png")
 
 
 def test_parts_of_a_data_set_are_not_taken_for_categories(tmp_path):
@@ -181,10 +191,13 @@ def test_a_category_may_be_called_train(tmp_path):
     assert read_images(place(tmp_path / "deep", "train/steam/1.png", "bus/red/1.png")).names == ("bus", "train")
 
 
-@pytest.mark.parametrize("name", ["nan", "None"])
-def test_a_folder_called_like_a_missing_label_is_refused(tmp_path, name):
-    with refused(str(tmp_path), repr(name)):
-        read_images(place(tmp_path, f"{name}/1.png"))
+@pytest.mark.parametrize("name", ["nan", "None", "Unsorted", "to_sort", "N.A.", "TODO", "-", "misc"])
+def test_a_folder_called_like_a_missing_label_has_none(tmp_path, name):
+    place(tmp_path, f"{name}/1.png", f"{name}/2.png", "owl/3.png")
+    birds = read_images(tmp_path)
+    assert dict(zip(birds.ids, birds.labels.tolist(), strict=True))[f"{name}/1.png"] == -1
+    assert birds.names == ("owl",)
+    assert birds.notes == (f"2 samples called {name!r} count as unlabelled (--as-is keeps such names)",)
 
 
 # Files of labels
@@ -321,7 +334,7 @@ def test_a_file_without_the_columns_is_refused_with_those_it_has(birds):
         read_images(birds, labels=file)
 
 
-@pytest.mark.parametrize("name", ["labels.npy", "labels.xlsx"])
+@pytest.mark.parametrize("name", ["labels.npy", "labels.xls"])
 def test_a_file_of_another_kind_is_refused_with_those_that_are_read(birds, name):
     (birds.parent / name).write_text("a\n")
     with refused(name, "cannot be read as a table", listed(TABLE_ENDINGS)):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from newkinds import InputError
-from newkinds.data.images import MOST_PIXELS, open_image, thumbnail
+from newkinds.data.opening import MOST_PIXELS, open_image, thumbnail
 from newkinds.data.pictures import png
 from tests.data.refusal import refused
 
@@ -385,7 +385,8 @@ import sys
 sys.modules["PIL"] = None
 import newkinds.data
 from newkinds import InputError
-from newkinds.data.images import open_image, read_images
+from newkinds.data.images import read_images
+from newkinds.data.opening import open_image
 birds = read_images({str(tmp_path)!r})
 try:
     open_image(birds.items[0])

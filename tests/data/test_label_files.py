@@ -22,6 +22,10 @@ def write_labels(path: Path, values: list) -> None:
         np.save(path, np.array(["" if v is None else v for v in values] if "owl" in values else values))
     elif path.suffix == ".parquet":
         pq.write_table(pa.table({"label": values}), path)
+    elif path.suffix == ".json":
+        path.write_text(json.dumps([{"label": value} for value in values]), "utf-8")
+    elif path.suffix == ".xlsx":
+        pd.DataFrame({"label": values}, dtype=object).to_excel(path, index=False)
     elif path.suffix in {".jsonl", ".ndjson"}:
         path.write_text("".join(json.dumps({"label": value}) + "\n" for value in values), "utf-8")
     else:
@@ -178,9 +182,9 @@ def test_a_missing_and_an_empty_file_of_labels_are_refused(npy, ending):
 
 
 def test_a_file_of_labels_with_an_ending_that_is_not_read_is_refused(npy):
-    (npy.parent / "labels.json").write_text("[]")
-    with refused("labels.json", listed(LABEL_ENDINGS)):
-        read_features(npy, labels=npy.parent / "labels.json")
+    (npy.parent / "labels.xls").write_text("[]")
+    with refused("labels.xls", listed(LABEL_ENDINGS)):
+        read_features(npy, labels=npy.parent / "labels.xls")
 
 
 def test_several_columns_of_which_none_is_called_label_are_refused_with_their_names(npy):

@@ -1,6 +1,7 @@
 """Texts from tables: columns, rows without a text, labels and truth."""
 
 import csv
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from tests.data.text_tables import saved, written
 
 TEXTS = ["card lost", "where is my refund?", "card eaten, again"]
 LABELS = ["card", None, "card"]
-ENDINGS = ["csv", "tsv", "jsonl", "ndjson", "parquet"]
+ENDINGS = ["csv", "tsv", "json", "jsonl", "ndjson", "parquet", "xlsx", "csv.gz", "jsonl.zst"]
 
 
 # Every format
@@ -36,7 +37,7 @@ def test_one_text_a_line(tmp_path):
     tickets = read_texts(written(tmp_path, "first\r\n\r\nthird\u2028still third\nlast", "tickets.TXT"))
     assert tickets.items == ["first", "third\u2028still third", "last"]
     assert tickets.ids == ("0", "2", "3")
-    assert tickets.skipped == (("1", "the text is blank"),)
+    assert tickets.skipped == (("1", "the text on line 2 is blank"),)
     assert tickets.labels.tolist() == [-1, -1, -1]
 
 
@@ -72,7 +73,7 @@ def test_capitals_in_the_names_of_columns_do_not_count(tmp_path):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_several_columns_that_could_be_the_text_are_refused_with_their_names(tmp_path, ending):
-    with refused("tickets", "could be any of title, body", "text=", "title, body, n"):
+    with refused("tickets", "could be any of title, body", "--text", "title, body, n"):
         read_texts(saved(tmp_path, ending, title=TEXTS, body=TEXTS, n=[1, 2, 3]))
 
 
@@ -85,7 +86,8 @@ def test_a_table_without_words_is_refused(tmp_path, ending):
 @pytest.mark.parametrize("role", ["text", "label", "id"])
 def test_a_column_that_is_not_there_is_refused_with_those_that_are(tmp_path, role):
     with refused("tickets.csv has no column 'nothing'", "text, label"):
-        read_texts(saved(tmp_path, "csv", text=TEXTS, label=LABELS), **{role: "nothing"})
+        columns: dict[str, Any] = {role: "nothing"}
+        read_texts(saved(tmp_path, "csv", text=TEXTS, label=LABELS), **columns)
 
 
 def test_the_row_names_of_pandas_are_not_the_text(tmp_path):
@@ -113,12 +115,16 @@ def test_rows_without_a_text_are_left_out_and_the_others_keep_their_ids(tmp_path
     assert tickets.ids == ("0", "3")
     assert tickets.labels.tolist() == [0, 1]
     assert tickets.names == ("x", "y")
-    assert tickets.skipped == (("1", "there is no text"), ("2", "the text is blank"), ("4", "the text is blank"))
+    where = "row {}" if ending == "parquet" else "line {}"
+    numbers = (1, 2, 4) if ending == "parquet" else (2, 3, 5)
+    states = ("is missing", "is blank", "is blank")
+    reasons = [f"the text on {where.format(n)} {state}" for n, state in zip(numbers, states, strict=True)]
+    assert tickets.skipped == tuple(zip(("1", "2", "4"), reasons, strict=True))
 
 
 def test_left_out_rows_are_called_by_their_ids(tmp_path):
     tickets = read_texts(saved(tmp_path, "csv", id=["a", "b"], text=["x", "  "]))
-    assert (tickets.ids, tickets.skipped) == (("a",), (("b", "the text is blank"),))
+    assert (tickets.ids, tickets.skipped) == (("a",), (("b", "the text on line 3 is blank"),))
 
 
 def test_a_table_of_blank_texts_is_refused(tmp_path):

@@ -17,7 +17,16 @@ def written(folder: Path, content: str | bytes, name: str = "tickets.csv") -> Pa
 def saved(folder: Path, ending: str, **columns: list) -> Path:
     path = folder / f"tickets.{ending}"
     table = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
-    if ending == "parquet":
+    if ending.endswith((".gz", ".zst")):
+        plain, _, packing = ending.rpartition(".")
+        content = saved(folder, plain, **columns).read_bytes()
+        with pa.CompressedOutputStream(str(path), {"gz": "gzip", "zst": "zstd"}[packing]) as file:
+            file.write(content)
+    elif ending == "xlsx":
+        table.to_excel(path, index=False)
+    elif ending == "json":
+        table.to_json(path, orient="records")
+    elif ending == "parquet":
         pq.write_table(pa.table(columns), path)
     elif ending in {"jsonl", "ndjson"}:
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

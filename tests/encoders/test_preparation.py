@@ -12,7 +12,7 @@ import transformers
 from PIL import Image
 
 from newkinds import InputError
-from newkinds.data.images import MOST_PIXELS
+from newkinds.data.opening import MOST_PIXELS
 from newkinds.encoders import ImagePreparation
 from newkinds.encoders.preparation import PUBLISHED
 

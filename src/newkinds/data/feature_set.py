@@ -42,6 +42,8 @@ class FeatureSet:
         What made the features of photos or texts, and which of the two they are; see `newkinds.encoders`.
     skipped : tuple of (str, str)
         The id of each sample of the source that is not here, and why.
+    others : mapping of str to list
+        Further columns of the table that the samples come from; predictions carry them along.
     notes : tuple of str
         What a user should know about the collection.
 
@@ -62,6 +64,7 @@ class FeatureSet:
     images: npt.NDArray[np.uint8] | Sequence[npt.NDArray[np.uint8]] | None = None
     encoder: Mapping[str, Any] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
+    others: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     _finite: npt.NDArray[Any] | None = field(default=None, repr=False)
     """The array that was found finite: `dataclasses.replace` passes it on and need not read it all again."""

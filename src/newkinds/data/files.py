@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.errors import InputError
+from newkinds.names import PACKED_ENDINGS
+from newkinds.runtime import check_memory, in_bytes
 
 Content = TypeVar("Content")
 
@@ -41,6 +43,10 @@ UNREADABLE = (
     pickle.UnpicklingError,
 )
 """What numpy, scipy, pyarrow and the standard library raise over damaged files."""
+PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+"""How pyarrow calls what the `PACKED_ENDINGS` stand for."""
+UNPACKED_BYTES = 1 << 26
+"""Bytes unpacked at a time."""
 NPY_MAGIC = b"\x93NUMPY"
 
 
@@ -95,6 +101,33 @@ def read_array(path: Path, *, memory_map: bool = False) -> npt.NDArray[Any]:
         return loaded
 
     return load_checked(path, "an .npy file", load)
+
+
+def is_parquet(name: str) -> bool:
+    """Whether a file counts as a part of a data set, by its name."""
+    return name.lower().endswith(".parquet") and not name.startswith((".", "_"))
+
+
+def holds_parquet(folder: Path) -> bool:
+    """Whether a folder is a data set of Parquet files: it holds some, perhaps in folders such as `year=2026`."""
+    parts = [folder, *(inside for inside in folder.glob("*=*") if inside.is_dir())]
+    return any(is_parquet(path.name) for part in parts for path in part.iterdir())
+
+
+def unpacked(path: Path) -> bytes:
+    """The content of a file; that of a `.gz` or `.zst` file as it was before it was packed."""
+    packing = path.suffix.lower()
+    if packing not in PACKED_ENDINGS:
+        return path.read_bytes()
+    import pyarrow as pa
+
+    parts, size = [], 0
+    with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, PACKINGS[packing]) as stream:
+        while part := stream.read(UNPACKED_BYTES):
+            size += len(part)
+            check_memory(4 * UNPACKED_BYTES, f"{path}: unpacking more than {in_bytes(size)} of it", "give a part")
+            parts.append(part)
+    return b"".join(parts)
 
 
 def writable_name(name: str) -> str:

@@ -1,7 +1,10 @@
-"""Labels and truth: reading them from files, and turning both into integers of one numbering."""
+"""Labels and truth: reading them from files, taking them as they are meant, and turning both into integers of one
+numbering."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +13,88 @@ import numpy as np
 from newkinds.data.files import load_checked, naming_files, read_array
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray, encode_labels, known_categories, to_columns
-from newkinds.names import LABEL_ENDINGS, listed
+from newkinds.labels import UNLABELLED, IntArray, encode_labels, is_missing, known_categories, to_columns
+from newkinds.names import LABEL_ENDINGS, ending, listed
+
+PLACEHOLDERS = frozenset(
+    (
+        *("unsorted", "not sorted", "to sort", "to be sorted", "sort me", "inbox", "misc", "miscellaneous"),
+        *(
+            "unknown",
+            "unlabelled",
+            "unlabeled",
+            "no label",
+            "unclassified",
+            "uncategorised",
+            "uncategorized",
+            "undefined",
+        ),
+        *("none", "null", "nil", "nan", "nat", "na", "n/a", "<na>", "n.a."),
+        *("todo", "to do", "tbd", "xxx", "-", "--", "–", "—", "?", "??", "???"),
+    )
+)
+"""What people write where they mean that there is no label; in lower case, with single blanks."""
+DUPLICATES_SHOWN = 5
 
 
-def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = None) -> list[Any]:
+@dataclass(frozen=True)
+class LabelRules:
+    """How labels are taken that people wrote.
+
+    Attributes
+    ----------
+    unlabelled : tuple of str
+        Names that mean "no label" here.
+    as_is : bool
+        Otherwise names that usually mean it, such as Unsorted, ? and N/A (`PLACEHOLDERS`), do so too, with a note.
+    min_confidence : float, optional
+        Of a file of labels that has a column `confidence`, such as our predictions, only rows that are as sure.
+    confirm : callable, optional
+        Asked for each placeholder, with its name and how many samples have it; False keeps it as a name.
+
+    Examples
+    --------
+    >>> LabelRules().taken(["owl", "Unsorted", None])
+    (['owl', None, None], ["1 sample called 'Unsorted' counts as unlabelled (--as-is keeps such names)"])
+    """
+
+    unlabelled: tuple[str, ...] = ()
+    as_is: bool = False
+    min_confidence: float | None = None
+    confirm: Callable[[str, int], bool] | None = None
+
+    def taken(self, labels: Iterable[Any]) -> tuple[list[Any], list[str]]:
+        """Labels as they are meant, and notes on those that were not taken as they stand."""
+        labels = list(labels)
+        counts = Counter(cell.strip() for cell in labels if isinstance(cell, str))
+        if absent := [name for name in self.unlabelled if name.strip() not in counts]:
+            found = ", ".join(sorted(counts)[:DUPLICATES_SHOWN]) or "none"
+            raise InputError(f"no label is called {absent[0]!r}, which was to mean unlabelled (labels: {found}, …)")
+        meaningless = {name.strip() for name in self.unlabelled}
+        notes = []
+        for name, count in counts.items():
+            if self.as_is or name in meaningless or not _is_placeholder(name):
+                continue
+            if self.confirm is None or self.confirm(name, count):
+                meaningless.add(name)
+                subject = "1 sample" if count == 1 else f"{count:,} samples"
+                verb = "counts" if count == 1 else "count"
+                notes.append(f"{subject} called {name!r} {verb} as unlabelled (--as-is keeps such names)")
+        if not meaningless:
+            return labels, notes
+        return [None if isinstance(cell, str) and cell.strip() in meaningless else cell for cell in labels], notes
+
+
+USUAL = LabelRules()
+
+
+def _is_placeholder(name: str) -> bool:
+    return name.casefold() in PLACEHOLDERS or re.sub(r"[\s_-]+", " ", name).strip().casefold() in PLACEHOLDERS
+
+
+def read_labels(
+    path: str | Path, n_samples: int, ids: Sequence[Any] | None = None, rules: LabelRules = USUAL
+) -> list[Any]:
     """Read the label of each sample from a file, as it stands there.
 
     Parameters
@@ -22,10 +102,13 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
     path : path
         One of the `newkinds.names.LABEL_ENDINGS`. `.npy` or `.txt`: one label for each sample. Any other table: a
         column `label`, or a single column of any name, with one label for each sample; if there is a column `id`
-        too, rows come in any order and samples without a row are unlabelled.
+        too, rows come in any order, samples without a row are unlabelled, and the column of labels may be called
+        `name`, as in our predictions.
     n_samples : int
     ids : sequence, optional
         The names of the samples; by default their row numbers.
+    rules : LabelRules
+        Of these only `min_confidence` matters here.
 
     Examples
     --------
@@ -36,16 +119,16 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
     ['owl', None, 'wren']
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in LABEL_ENDINGS:
+    if ending(path) not in LABEL_ENDINGS:
         raise InputError(f"{path}: labels are read from {listed(LABEL_ENDINGS)} files")
-    table = _read_vector(path) if suffix == ".npy" else read_table(path)
-    label_column = table.find("label")
+    table = _read_vector(path) if ending(path) == ".npy" else read_table(path)
+    id_column = table.find("id")
+    label_column = table.find("label") or (table.find("name") if id_column is not None else None)
     if label_column is None:
         if len(table.columns) != 1:
             raise InputError(f"{path}: a column named 'label' is needed; found {table.listed()}")
         (label_column,) = table.columns
-    id_column = table.find("id")
+    table = sure_enough(table, label_column, rules)
     if id_column is not None and id_column != label_column:
         return _by_id(table, id_column, label_column, n_samples, ids)
     if len(table) != n_samples:
@@ -53,6 +136,34 @@ def read_labels(path: str | Path, n_samples: int, ids: Sequence[Any] | None = No
             f"{path} has {len(table)} labels for {n_samples} samples; give one a sample, or add an 'id' column"
         )
     return table.values(label_column)
+
+
+def sure_enough(table: Table, label_column: str, rules: LabelRules) -> Table:
+    """A file of labels without those that are less sure than `rules.min_confidence`."""
+    if rules.min_confidence is None:
+        return table
+    column = table.find("confidence")
+    if column is None:
+        raise InputError(f"{table.path} has no column 'confidence' to choose labels by; it has {table.listed()}")
+    labels = []
+    for row, (label, cell) in enumerate(zip(table.values(label_column), table.values(column), strict=True)):
+        try:
+            is_sure = not is_missing(cell) and float(cell) >= rules.min_confidence
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"{table.path}: {table.where(row)} has the confidence {cell!r}; give a number"
+            ) from error
+        labels.append(label if is_sure else None)
+    return Table(table.path, {**table.columns, label_column: labels}, table.lines, table.line)
+
+
+def check_unique(ids: Sequence[str], where: str) -> None:
+    """Refuse ids that occur more than once."""
+    if len(set(ids)) == len(ids):
+        return
+    repeated = [name for name, count in Counter(ids).items() if count > 1]
+    shown = ", ".join(map(repr, repeated[:DUPLICATES_SHOWN])) + (", …" if len(repeated) > DUPLICATES_SHOWN else "")
+    raise InputError(f"{where}: {len(repeated):,} ids occur more than once: {shown}; give every sample its own")
 
 
 def _read_vector(path: Path) -> Table:
@@ -91,7 +202,8 @@ def encode_with_truth(
     *,
     labels_from: Path,
     truth_from: Path,
-) -> tuple[IntArray, tuple[str, ...] | None, IntArray | None]:
+    rules: LabelRules = USUAL,
+) -> tuple[IntArray, tuple[str, ...] | None, IntArray | None, list[str]]:
     """Turn labels and truth, as they were read, into integers of one numbering; names of labels come first.
 
     Parameters
@@ -102,25 +214,31 @@ def encode_with_truth(
         Integers or names, see `newkinds.encode_labels`. If either has names, integers are names too.
     labels_from, truth_from : path
         The files to name in an error.
+    rules : LabelRules
+        How labels are taken; the truth stays as it is.
 
     Returns
     -------
     labels : ndarray of int64
     names : tuple of str, or None
     truth : ndarray of int64, or None
+    notes : list of str
+        What a user should know of how labels were taken.
 
     Examples
     --------
     >>> file = Path("birds.csv")
     >>> encode_with_truth(3, [2, None, 1], ["2", "other", "1"], labels_from=file, truth_from=file)
-    (array([ 1, -1,  0]), ('1', '2', 'other'), array([1, 2, 0]))
+    (array([ 1, -1,  0]), ('1', '2', 'other'), array([1, 2, 0]), [])
     """
     encoded, names = np.full(n_samples, UNLABELLED), None
+    notes: list[str] = []
     if labels is not None:
         with naming_files(labels_from):
+            labels, notes = rules.taken(labels)
             encoded, names = encode_labels(labels)
     if truth is None:
-        return encoded, names, None
+        return encoded, names, None, notes
     with naming_files(truth_from):
         encoded_truth, all_names = encode_labels(truth, names or ())
         if names is None and all_names is not None:
@@ -132,4 +250,4 @@ def encode_with_truth(
                     "the same form"
                 )
             encoded_truth, all_names = encode_labels(truth, names)
-    return encoded, all_names, encoded_truth
+    return encoded, all_names, encoded_truth, notes

@@ -1,7 +1,7 @@
 """A collection before any encoder has seen it: photos or texts, and labels where there are any."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_labelling
 from newkinds.data.files import naming_files
-from newkinds.data.labelling import encode_with_truth
+from newkinds.data.labelling import USUAL, LabelRules, encode_with_truth
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import Kind as Kind  # the encoders import it from here
 
-Item = Path | npt.NDArray[np.uint8] | str
-"""A sample: the file of an image or its pixels (height, width, 3), or a text."""
+Item = Path | bytes | npt.NDArray[np.uint8] | str
+"""A sample: the file of an image, its content or its pixels (height, width, 3), or a text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,10 @@ class RawCollection:
         Name of class 0, 1, …; None where labels are plain integers.
     skipped : tuple of (str, str)
         The id of each sample that was left out, and why.
+    others : mapping of str to list
+        Further columns of the table that the samples come from; predictions carry them along.
+    notes : tuple of str
+        What a user should know about the collection.
 
     Examples
     --------
@@ -53,6 +57,8 @@ class RawCollection:
     truth: IntArray | None = None
     names: tuple[str, ...] | None = None
     skipped: tuple[tuple[str, str], ...] = ()
+    others: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.items)
@@ -74,13 +80,26 @@ class RawCollection:
         *,
         labels_from: Path,
         truth_from: Path,
+        rules: LabelRules = USUAL,
+        others: Mapping[str, Sequence[Any]] | None = None,
+        notes: Sequence[str] = (),
     ) -> "RawCollection":
         """A collection with labels and truth as they were read; an error names the files they come from."""
-        encoded, names, encoded_truth = encode_with_truth(
-            len(items), labels, truth, labels_from=labels_from, truth_from=truth_from
+        encoded, names, encoded_truth, about_labels = encode_with_truth(
+            len(items), labels, truth, labels_from=labels_from, truth_from=truth_from, rules=rules
         )
         with naming_files(labels_from, truth_from):
-            return cls(kind, items, tuple(ids), encoded, encoded_truth, names, tuple(skipped))
+            return cls(
+                kind,
+                items,
+                tuple(ids),
+                encoded,
+                encoded_truth,
+                names,
+                tuple(skipped),
+                others or {},
+                (*notes, *about_labels),
+            )
 
     def __len__(self) -> int:
         return len(self.items)
@@ -102,9 +121,20 @@ class RawCollection:
             labels=self.labels[rows],
             truth=None if self.truth is None else self.truth[rows],
             skipped=(*self.skipped, *skipped),
+            others={name: [cells[row] for row in rows] for name, cells in self.others.items()},
         )
 
     def with_features(self, features: npt.NDArray[Any]) -> FeatureSet:
         """The same collection as feature vectors, one for each sample."""
         texts = tuple(map(str, self.items)) if self.kind == "texts" else None
-        return FeatureSet(features, self.labels, self.truth, self.names, self.ids, texts=texts)
+        return FeatureSet(
+            features,
+            self.labels,
+            self.truth,
+            self.names,
+            self.ids,
+            texts=texts,
+            skipped=self.skipped,
+            others=self.others,
+            notes=self.notes,
+        )

@@ -10,23 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_shape
-from newkinds.data.files import UNREADABLE, load_checked, naming_files, read_array
-from newkinds.data.labelling import encode_with_truth, read_labels
-from newkinds.data.tables import PANDAS_INDEX, Table, read_table
+from newkinds.data.files import UNREADABLE, holds_parquet, load_checked, naming_files, read_array
+from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with_truth, read_labels
+from newkinds.data.saved_datasets import is_saved_dataset
+from newkinds.data.tables import Table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels
-from newkinds.names import ENCODER_KEYS, FEATURE_ENDINGS, RELEASED_FILES, listed
+from newkinds.names import ENCODER_KEYS, FEATURE_ENDINGS, RELEASED_FILES, is_remote, listed
 from newkinds.runtime import check_memory, in_bytes
 
 ENCODER_METADATA = "newkinds.encoder"
 """The entry of a Parquet file's metadata that says what made its features."""
-NUMERIC_TYPES = (
-    "halffloat",
-    "float",
-    "double",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-)
-SOURCES = f"a folder with {RELEASED_FILES[0]}, or from a {listed(FEATURE_ENDINGS)} file"
+SOURCES = f"a folder with {RELEASED_FILES[0]}, a folder of .parquet files, or a {listed(FEATURE_ENDINGS)} file"
 NPZ_LISTS = ("labels", "truth", "ids", "texts")
 """Arrays of an .npz with one entry for each sample."""
 NPZ_ARRAYS = ("features", *NPZ_LISTS, "images", "encoder")
@@ -36,7 +31,12 @@ NAMED_MEMBERS = 20
 
 
 def read_features(
-    source: str | Path, *, labels: str | Path | None = None, truth: str | Path | None = None
+    source: str | Path,
+    *,
+    labels: str | Path | None = None,
+    truth: str | Path | None = None,
+    id: str | None = None,
+    rules: LabelRules = USUAL,
 ) -> FeatureSet:
     """Read a feature set.
 
@@ -47,12 +47,16 @@ def read_features(
           (True = labelled) and `mask_cls.npy` (True = sample of a known class);
         - `.npz` with `features` and optionally `labels`, `truth`, `ids`, `texts`, `images`;
         - `.npy`, memory-mapped, with the labels in a file of their own;
-        - `.parquet` with a list column `features` or a numeric column for each feature, and optionally `label`,
-          `truth`, `id`, `text`.
+        - `.parquet`, or a folder of such files, with a list column `features` or a numeric column for each feature,
+          and optionally `label`, `truth`, `id`, `text`; also at an address that pyarrow knows (`s3://…`, `gs://…`).
     labels, truth : path, optional
         File of labels (`.npy`, `.csv`, `.parquet`, … : one of the `newkinds.names.LABEL_ENDINGS`) that takes the
         place of those in the source: one label for each sample, or an `id` column and a `label` column. Integers
         or names; blank, missing or -1 = unlabelled.
+    id : str, optional
+        The column of Parquet that names each sample; by default `id`.
+    rules : LabelRules
+        How labels are taken: which names mean that there is none.
 
     Examples
     --------
@@ -64,20 +68,21 @@ def read_features(
     (array([ 0, -1,  1]), ('robin', 'wren'))
     """
     path = Path(source)
-    raw = _read_raw(path)
+    raw = _read_parquet(str(source), id) if is_remote(str(source)) else _read_raw(path, id)
     with naming_files(path):
         check_shape(raw["features"])
     ids = raw.get("ids")
     if labels is not None:
-        raw["labels"] = read_labels(labels, len(raw["features"]), ids)
+        raw["labels"] = read_labels(labels, len(raw["features"]), ids, rules)
     if truth is not None:
         raw["truth"] = read_labels(truth, len(raw["features"]), ids)
-    encoded, names, encoded_truth = encode_with_truth(
+    encoded, names, encoded_truth, notes = encode_with_truth(
         len(raw["features"]),
         raw.get("labels"),
         raw.get("truth"),
         labels_from=Path(labels or path),
         truth_from=Path(truth or path),
+        rules=rules,
     )
     with naming_files(path):
         return FeatureSet(
@@ -90,10 +95,15 @@ def read_features(
             texts=None if raw.get("texts") is None else tuple("" if t is None else str(t) for t in raw["texts"]),
             images=raw.get("images"),
             encoder=_encoder_record(raw.get("encoder"), path),
+            notes=tuple(notes),
         )
 
 
-def _read_raw(path: Path) -> dict[str, Any]:
+def _read_raw(path: Path, id: str | None) -> dict[str, Any]:
+    if path.suffix.lower() == ".parquet" or (path.is_dir() and (is_saved_dataset(path) or holds_parquet(path))):
+        return _read_parquet(path, id)
+    if id is not None:
+        raise InputError(f"{path} has no columns; --id names one of Parquet or of a table")
     if path.is_dir():
         return _read_released(path)
     if not path.exists():
@@ -181,13 +191,6 @@ def _entries(path: Path, name: str, array: npt.NDArray[Any]) -> list[Any]:
     return load_checked(path, f"an .npz archive ({name!r})", lambda: list(array))
 
 
-def _parquet_metadata(path: Path, key: str) -> str | None:
-    import pyarrow.parquet as pq
-
-    value = (pq.read_schema(path).metadata or {}).get(key.encode())
-    return None if value is None else value.decode("utf-8", "replace")
-
-
 def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
     """What a file of features says about the encoder that made them."""
     if written is None:
@@ -201,43 +204,23 @@ def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
     return record
 
 
-def _read_parquet(path: Path) -> dict[str, Any]:
-    table = read_table(path)
-    extra = {"id": "ids", "label": "labels", "truth": "truth", "text": "texts"}
-    raw: dict[str, Any] = {field: table.values(name) for name, field in extra.items() if name in table.columns}
-    columns = {name: column for name, column in table.columns.items() if name not in extra}
-    raw["encoder"] = _parquet_metadata(path, ENCODER_METADATA)
-    if "features" in columns:
-        column = columns["features"].combine_chunks()
-        entries = str(getattr(column.type, "value_type", None))
-        if not hasattr(column, "value_lengths") or entries not in NUMERIC_TYPES:
-            raise InputError(f"{path}: 'features' must be a column of lists of numbers; it is {column.type}")
-        lengths = np.unique([-1 if row is None else row for row in column.value_lengths().to_pylist()])
-        if len(lengths) != 1 or lengths[0] < 1:
-            raise InputError(f"{path}: every row of 'features' must be a list of the same length")
-        raw["features"] = _numbers(path, "features", column.flatten()).reshape(-1, lengths[0])
-        return raw
-    if plural := next((field for field in extra.values() if field in columns), None):
-        raise InputError(f"{path}: is the column {plural!r} a feature? Call it by its singular if it is not")
-    numeric = {
-        name: column
-        for name, column in columns.items()
-        if str(column.type) in NUMERIC_TYPES and not name.startswith(PANDAS_INDEX)
+def _read_parquet(source: str | Path, id: str | None = None) -> dict[str, Any]:
+    from newkinds.data.parquet import EXTRAS, ParquetFiles
+
+    files = ParquetFiles.open(source)
+    others, features = files.read_features()
+    table = Table(Path(files.name), dict(zip(others.column_names, others.columns, strict=True)))
+    raw: dict[str, Any] = {field: table.values(name) for name, field in EXTRAS.items() if name in table.columns}
+    if id is not None and (id_column := table.column(id, "id")) is not None:
+        raw["ids"] = table.values(id_column)
+    if "ids" in raw:
+        check_unique([str(name) for name in raw["ids"]], f"{source}, column {id or 'id'!r}")
+    return {
+        **raw,
+        "features": features,
+        "columns": files.feature_columns,
+        "encoder": files.metadata(ENCODER_METADATA),
     }
-    if not numeric:
-        raise InputError(
-            f"{path}: a column 'features' or numeric columns are needed; found {Table(path, columns).listed()}"
-        )
-    raw["features"] = np.column_stack([_numbers(path, name, column) for name, column in numeric.items()])
-    raw["columns"] = tuple(numeric)
-    return raw
-
-
-def _numbers(path: Path, name: str, column: Any) -> npt.NDArray[np.float32]:
-    if column.null_count:
-        raise InputError(f"{path}: column {name!r} has missing values; features must be finite")
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, which is refused in words later
-        return np.asarray(column).astype(np.float32)
 
 
 READERS: dict[str, Callable[[Path], dict[str, Any]]] = {

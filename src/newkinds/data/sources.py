@@ -1,24 +1,38 @@
-"""A path, and what it holds: feature vectors, photos, texts, or one of the published data sets."""
+"""A path or an address, and what it holds: feature vectors, photos, texts, or one of the published data sets."""
 
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from newkinds.data.feature_set import FeatureSet
-from newkinds.data.files import UNREADABLE
-from newkinds.data.images import read_images
+from newkinds.data.files import holds_parquet
+from newkinds.data.images import SUFFIXES, read_images
+from newkinds.data.labelling import USUAL, LabelRules
 from newkinds.data.published import read_published
 from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_features
-from newkinds.data.tables import PANDAS_INDEX
-from newkinds.data.texts import read_texts
+from newkinds.data.saved_datasets import is_saved_dataset
+from newkinds.data.texts import image_column, read_image_table, read_texts
 from newkinds.errors import InputError
-from newkinds.names import FEATURE_ENDINGS, RELEASED_FILES, TABLE_ENDINGS, Kind
+from newkinds.names import (
+    FEATURE_ENDINGS,
+    PACKED_ENDINGS,
+    RELEASED_FILES,
+    TABLE_ENDINGS,
+    Kind,
+    ending,
+    is_remote,
+    listed,
+)
+from newkinds.run_record import PREDICTIONS_TABLE, RUN_FILE
 
-OTHER_COLUMNS = ("id", "label", "truth")
 TEXT_ENDINGS = tuple(ending for ending in TABLE_ENDINGS if ending not in FEATURE_ENDINGS)
 """Tables that hold texts and never features."""
-SOURCES = "a file or folder of features, a folder of images, a table of texts, or NAME:FOLDER, a published set"
-MOST_NUMBERS = 8
-"""Columns of numbers that a table of texts may have; with more, it holds features, each with a text to show."""
+SOURCES = (
+    f"a folder of images or one image ({SUFFIXES[0]}, {SUFFIXES[4]}, …), a table of texts "
+    f"({listed(TABLE_ENDINGS)}; plain text also packed, {listed(PACKED_ENDINGS)}), features "
+    f"({listed(FEATURE_ENDINGS)}, a folder of Parquet files, or one in the released layout), a folder saved by "
+    "Hugging Face's datasets, or NAME:FOLDER, a published set"
+)
 
 
 def read_source(
@@ -28,6 +42,8 @@ def read_source(
     truth: str | None = None,
     text: str | None = None,
     label: str | None = None,
+    id: str | None = None,
+    rules: LabelRules = USUAL,
 ) -> FeatureSet | RawCollection:
     """Read a collection, whatever it is.
 
@@ -35,61 +51,95 @@ def read_source(
     ----------
     source : str
         - features: see `read_features`;
-        - images: a folder, see `newkinds.data.images.read_images`;
-        - texts: a table (.csv, .jsonl, .txt, …: one of the `newkinds.names.TABLE_ENDINGS`; a .parquet file needs a
+        - images: a folder or a single image, see `newkinds.data.images.read_images`;
+        - texts: a table (.csv, .xlsx, .jsonl, .txt, …: one of the `newkinds.names.TABLE_ENDINGS`; Parquet needs a
           column of texts), see `newkinds.data.texts.read_texts`;
+        - a folder that Hugging Face's `datasets` saved, of any of these;
         - `NAME:FOLDER`, one of the published data sets in its official layout: `cub:downloads`, see
-          `newkinds.data.published.read_published`.
+          `newkinds.data.published.read_published`;
+        - an address: `file://…` of any of these, `s3://…` and others that pyarrow knows of Parquet with features.
     labels : path, optional
         File of labels that takes the place of those in the source.
     truth : str, optional
         File of true labels, for scoring; for texts also the name of a column, for images also "folders".
-    text, label : str, optional
-        Columns of a table of texts.
+    text, label, id : str, optional
+        Columns of a table.
+    rules : LabelRules
+        How labels are taken: which names mean that there is none.
     """
+    if is_remote(source):
+        path = local_path(source)
+        if path is None:
+            _refuse(source, "a remote set of features", text=text, label=label)
+            return read_features(source, labels=labels, truth=truth, id=id, rules=rules)
+        source = str(path)
     name, colon, rest = source.partition(":")
     if colon and len(name) > 1 and not Path(source).exists():
-        _refuse(source, "a published data set", labels=labels, truth=truth, text=text, label=label)
+        _refuse(source, "a published data set", labels=labels, truth=truth, text=text, label=label, id=id)
         return read_published(name, rest)
     path = Path(source)
     if not path.exists():
         raise InputError(f"{source} does not exist; a source is {SOURCES}")
     kind = kind_of(path, text if label is None else text or "")
     if kind == "texts":
-        return read_texts(path, text=text, label=label, labels=labels, truth=truth)
+        return read_texts(path, text=text, label=label, id=id, labels=labels, truth=truth, rules=rules)
     if kind == "images":
-        _refuse(source, "a folder of images", text=text, label=label)
-        return read_images(path, labels=labels, truth=truth)
+        if _is_columnar(path):
+            return read_image_table(path, label=label, id=id, labels=labels, truth=truth, rules=rules)
+        _refuse(source, "a folder of images", text=text, label=label, id=id)
+        return read_images(path, labels=labels, truth=truth, rules=rules)
     _refuse(source, "a set of features", text=text, label=label)
-    return read_features(path, labels=labels, truth=truth)
+    return read_features(path, labels=labels, truth=truth, id=id, rules=rules)
+
+
+def local_path(address: str) -> Path | None:
+    """The path behind a `file://` address; None for other addresses."""
+    parts = urlsplit(address)
+    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else None
 
 
 def kind_of(path: Path, text: str | None = None) -> Kind | None:
     """Whether a path holds images or texts; None if it holds features, or if there is nothing."""
+    if path.is_dir() and (path / RUN_FILE).is_file() and (path / PREDICTIONS_TABLE).is_file():
+        raise InputError(f"{path} is a run folder, which has no new samples; give a collection: {SOURCES}")
+    if path.is_dir() and any((path / name).is_file() for name in RELEASED_FILES):
+        return None
+    if _is_columnar(path):
+        return _columnar_kind(path, text)
+    if path.is_dir() or path.suffix.lower() in SUFFIXES:
+        return "images"
+    if ending(path) in TEXT_ENDINGS:
+        return "texts"
+    if path.suffix.lower() in FEATURE_ENDINGS:
+        return None
+    what = f"a {path.suffix} file" if path.suffix else "a file without an ending"
+    raise InputError(f"{path} is {what}, which is not read; a source is {SOURCES}")
+
+
+def _is_columnar(path: Path) -> bool:
+    """Whether a path holds columns with types: Parquet, or a saved data set."""
     if path.is_dir():
-        return None if any((path / name).is_file() for name in RELEASED_FILES) else "images"
-    suffix = path.suffix.lower()
-    if suffix == ".parquet" and path.is_file():
-        return "texts" if text is not None or not _has_features(path) else None
-    return "texts" if suffix in TEXT_ENDINGS else None
+        return is_saved_dataset(path) or holds_parquet(path)
+    return path.suffix.lower() == ".parquet" and path.is_file()
 
 
-def _has_features(path: Path) -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _columnar_kind(path: Path, text: str | None) -> Kind | None:
+    from newkinds.data.parquet import ParquetFiles
 
+    if text:
+        return "texts"
     try:
-        columns = {field.name: field.type for field in pq.read_schema(path)}
-    except UNREADABLE:
-        return True  # reading it will say what is wrong
-    if "features" in columns:
-        return True
-    n_numbers, has_texts = 0, False
-    for name, column_type in columns.items():
-        if name not in OTHER_COLUMNS and not name.startswith(PANDAS_INDEX):
-            n_numbers += int(pa.types.is_floating(column_type) or pa.types.is_integer(column_type))
-            has_texts |= bool(pa.types.is_string(column_type) or pa.types.is_large_string(column_type))
-    return n_numbers > (MOST_NUMBERS if has_texts else 0)
+        files = ParquetFiles.open(path)
+    except InputError:
+        if is_saved_dataset(path):
+            raise
+        return None  # reading it will say what is wrong
+    if (
+        image_column({field.name: field for field in files.schema}) is not None
+        and "features" not in files.schema.names
+    ):
+        return "images"
+    return "texts" if text is not None or not files.has_features else None
 
 
 def _refuse(source: str, what: str, **options: object) -> None:

@@ -18,15 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from newkinds.data.files import load_checked
+from newkinds.data.files import load_checked, unpacked
 from newkinds.data.formulas import NUMBERS, is_defused, restore
+from newkinds.data.spreadsheets import read_spreadsheet
 from newkinds.errors import InputError
-from newkinds.names import TABLE_ENDINGS, listed
+from newkinds.names import PACKED_ENDINGS, PANDAS_INDEX, TABLE_ENDINGS, ending, listed
 
 logger = logging.getLogger(__name__)
 
-PANDAS_INDEX = "__index_level_"
-"""Columns in which pandas keeps the names of rows begin like this."""
 DELIMITERS = (",", ";", "\t", "|")
 LISTED_COLUMNS = 50
 """An error names so many columns."""
@@ -47,7 +46,7 @@ STRING_TYPES = ("string", "large_string", "string_view", "dictionary<values=stri
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table as it was read: each column is a list or, from a Parquet file, an array of pyarrow's.
+    """A table as it was read: each column is a list or, from Parquet, an array of pyarrow's.
 
     Attributes
     ----------
@@ -55,18 +54,21 @@ class Table:
     columns : mapping of str
     lines : list of int, optional
         The line, from 1, on which each row begins; None where the file has no lines.
+    line : str
+        What a line is called: in a spreadsheet it is a row.
     """
 
     path: Path
     columns: Mapping[str, Any]
     lines: Sequence[int] | None = None
+    line: str = "line"
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
     def where(self, row: int) -> str:
         """The name of a row in an error."""
-        return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
+        return f"row {row}" if self.lines is None else f"{self.line} {self.lines[row]}"
 
     def find(self, name: str) -> str | None:
         """The column of that name, or else one that differs in capitals only."""
@@ -105,26 +107,35 @@ class Table:
 
 
 def read_table(path: Path) -> Table:
-    """A table from a file of one of the `newkinds.names.TABLE_ENDINGS`."""
+    """A table from a file of one of the `newkinds.names.TABLE_ENDINGS`, or from a folder of Parquet files or one
+    that Hugging Face's `datasets` saved."""
     if not path.exists():
         raise InputError(f"{path} does not exist")
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        raise InputError(f"{path} cannot be read as a table; give a {listed(TABLE_ENDINGS)} file")
-    table = reader(path)
+    if path.is_dir():
+        table = _read_parquet(path)
+    elif (reader := READERS.get(ending(path))) is not None:
+        table = reader(path)
+    else:
+        raise InputError(
+            f"{path} cannot be read as a table; give a {listed(TABLE_ENDINGS)} file (plain text may be packed: "
+            f"{listed(PACKED_ENDINGS)})"
+        )
     if not len(table):
         raise InputError(f"{path} has no rows; its columns are {table.listed()}")
     return table
 
 
 def _read_parquet(path: Path) -> Table:
-    import pyarrow.parquet as pq  # here, not above: other files are read without waiting for it
+    from newkinds.data.parquet import ParquetFiles  # here, not above: other files are read without waiting for it
 
-    def load() -> dict[str, Any]:
-        table = pq.read_table(path)
-        return dict(zip(table.column_names, table.columns, strict=True))
+    table = ParquetFiles.open(path).table()
+    return Table(path, dict(zip(table.column_names, table.columns, strict=True)))
 
-    return Table(path, load_checked(path, "a Parquet file", load))
+
+def _read_xlsx(path: Path) -> Table:
+    names, rows, numbers = read_spreadsheet(path)
+    columns = {name: [row[at] for row in rows] for at, name in _named(path, names)}
+    return Table(path, columns, numbers, "row")
 
 
 def is_number(cell: str) -> bool:
@@ -138,7 +149,7 @@ def is_number(cell: str) -> bool:
 
 def _read_text(path: Path) -> str:
     """The content of a text file in any encoding; a guess is logged."""
-    content = load_checked(path, "text", path.read_bytes)
+    content = load_checked(path, "text", lambda: unpacked(path))
     encoding = next((name for mark, name in BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
     try:
         text = content.decode(encoding)
@@ -181,19 +192,40 @@ def _read_json_lines(path: Path) -> Table:
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
     for number, line in enumerate(_lines(_read_text(path)), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: line {number} is not JSON ({error}); each line must be an object") from error
-        if not isinstance(row, dict):
-            kind = type(row).__name__
-            raise InputError(f'{path}: line {number} is a {kind}; each line must be an object, {{"text": …}}')
-        if "\\u" in line:
-            row = {repair_surrogates(key): repair_surrogates(cell) for key, cell in row.items()}
-        rows.append(row)
-        numbers.append(number)
+        if line.strip():
+            rows.append(_json_row(path, f"line {number}", line))
+            numbers.append(number)
+    return Table(path, _json_columns(path, rows), numbers)
+
+
+def _json_row(path: Path, where: str, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: {where} is not JSON ({error}); each line must be an object") from error
+    if not isinstance(row, dict):
+        kind = type(row).__name__
+        raise InputError(f'{path}: {where} is a {kind}; each line must be an object, {{"text": …}}')
+    return _repaired(row) if "\\u" in line else row
+
+
+def _read_json(path: Path) -> Table:
+    """A list of objects, or JSON lines under another name."""
+    text = _read_text(path)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("{") and len(_lines(text.strip())) > 1:
+            return _read_json_lines(path)
+        raise InputError(f'{path} is not JSON ({error}); give a list of objects, [{{"text": …}}]') from error
+    if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
+        what = "an object" if isinstance(content, dict) else "a list of other things"
+        raise InputError(f'{path} holds {what}; a table is a list of objects: [{{"text": …}}, …]')
+    rows = [_repaired(row) for row in content] if "\\u" in text else content
+    return Table(path, _json_columns(path, rows), range(1, len(rows) + 1), "object")
+
+
+def _json_columns(path: Path, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     names = dict.fromkeys(name for row in rows for name in row)
     n_cells = sum(map(len, rows))
     if len(names) * len(rows) > max(MOST_GAPS, 10 * n_cells):
@@ -201,7 +233,11 @@ def _read_json_lines(path: Path) -> Table:
             f"{path}: its {len(rows):,} lines have {len(names):,} different keys, few of them in common; give all "
             "lines the same keys"
         )
-    return Table(path, {name: [row.get(name) for row in rows] for name in names}, numbers)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def _repaired(row: dict[str, Any]) -> dict[str, Any]:
+    return {repair_surrogates(key): repair_surrogates(cell) for key, cell in row.items()}
 
 
 def repair_surrogates(cell: Any) -> Any:
@@ -223,20 +259,26 @@ def _read_delimited(path: Path, usual: str) -> Table:
     if not records:
         raise InputError(f"{path} is empty")
     (_, header), body = records[0], records[1:]
+    named = _named(path, header)
+    for line, fields in body:
+        if len(fields) != len(header):
+            raise InputError(
+                f"{path}: line {line} has {len(fields)} fields where the header has {len(header)} (delimiter "
+                f"{delimiter!r}); put a field that holds the delimiter in quotes"
+            )
+    columns = {name: [fields[at] for _, fields in body] for at, name in named}
+    if is_defused(text, columns):
+        columns = {name: cells if name in NUMBERS else restore(cells) for name, cells in columns.items()}
+    return Table(path, columns, [line for line, _ in body])
+
+
+def _named(path: Path, header: Sequence[str]) -> list[tuple[int, str]]:
+    """Place and name of each column that has a name."""
     names = [name.strip() for name in header]
     occurrences = Counter(names)
     if repeated := next((name for name in names if name and occurrences[name] > 1), None):
         raise InputError(f"{path}: there are several columns called {repeated!r}; rename all but one")
-    for line, fields in body:
-        if len(fields) != len(names):
-            raise InputError(
-                f"{path}: line {line} has {len(fields)} fields where the header has {len(names)} (delimiter "
-                f"{delimiter!r}); put a field that holds the delimiter in quotes"
-            )
-    columns = {name: [fields[i] for _, fields in body] for i, name in enumerate(names) if name}
-    if is_defused(text, columns):
-        columns = {name: cells if name in NUMBERS else restore(cells) for name, cells in columns.items()}
-    return Table(path, columns, [line for line, _ in body])
+    return [(at, name) for at, name in enumerate(names) if name]
 
 
 def _delimiter(text: str, usual: str) -> str:
@@ -297,9 +339,11 @@ def _fields_of_any_size() -> Iterator[None]:
 READERS: dict[str, Callable[[Path], Table]] = {
     ".csv": partial(_read_delimited, usual=","),
     ".tsv": partial(_read_delimited, usual="\t"),
+    ".json": _read_json,
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,
     ".parquet": _read_parquet,
     ".txt": _read_lines,
+    ".xlsx": _read_xlsx,
 }
 """A reader for each of the `TABLE_ENDINGS`."""

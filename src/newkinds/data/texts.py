@@ -1,14 +1,19 @@
-"""Partly labelled texts, from any kind of table."""
+"""Partly labelled texts, or images, from any kind of table."""
 
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from newkinds.data.labelling import read_labels
-from newkinds.data.raw import RawCollection
+from newkinds.data.labelling import USUAL, LabelRules, check_unique, read_labels
+from newkinds.data.raw import Item, RawCollection
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
-from newkinds.names import LABEL_ENDINGS
+from newkinds.names import LABEL_ENDINGS, PANDAS_INDEX, Kind, ending
+
+ID_NAMES = ("id", "ids", "uid", "uuid", "guid", "key", "ticket", "case", "ref", "reference", "number", "nr", "sku")
+"""Columns that may name the rows, if no name occurs twice; so may any that ends in `_id`, or in " id"."""
 
 
 def read_texts(
@@ -19,24 +24,29 @@ def read_texts(
     id: str | None = None,
     labels: str | Path | None = None,
     truth: str | Path | None = None,
+    rules: LabelRules = USUAL,
 ) -> RawCollection:
     """Read partly labelled texts.
 
     Parameters
     ----------
     path : path
-        A table, one of the `newkinds.names.TABLE_ENDINGS`: `.jsonl` holds an object on each line, `.txt` a text.
+        A table, one of the `newkinds.names.TABLE_ENDINGS` (`.json` holds a list of objects, `.jsonl` an object on
+        each line, `.txt` a text), a folder of Parquet files, or one that Hugging Face's `datasets` saved.
     text : str, optional
         The column of texts; by default the one called `text`, else the only column of text there is.
     label : str, optional
         The column of labels; by default the one called `label`, else nothing is labelled. Integers or names;
         blank, missing or -1 = unlabelled.
     id : str, optional
-        The column that names each text; by default the one called `id`, else the row number, from 0.
+        The column that names each text; by default the one called `id`, else one that is called like it (`ticket`,
+        `case_id`: see `ID_NAMES`) and names every row differently, else the row number, from 0.
     labels : path, optional
         File of labels that takes the place of a column; see `read_features`. All rows count, blank ones too.
     truth : str or path, optional
         True classes, for scoring only: a column, or a file of the same form as `labels`.
+    rules : LabelRules
+        How labels are taken: which names mean that there is none.
 
     Returns
     -------
@@ -53,50 +63,127 @@ def read_texts(
     >>> collection.items, collection.ids, collection.labels
     (['card lost', 'where is my refund?'], ('0', '2'), array([ 0, -1]))
     >>> collection.skipped
-    (('1', 'the text is blank'),)
+    (('1', 'the text on line 3 is blank'),)
     """
-    path = Path(path)
+    table = read_table(Path(path))
+
+    def find_column(taken: set[str | None]) -> str:
+        return _text_column(table, text, taken)
+
+    return _collection(table, "texts", find_column, _text, label, id, labels, truth, rules)
+
+
+def read_image_table(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    id: str | None = None,
+    labels: str | Path | None = None,
+    truth: str | Path | None = None,
+    rules: LabelRules = USUAL,
+) -> RawCollection:
+    """Read partly labelled images from a table that holds them, as Hugging Face's do; see `read_texts`."""
+    table = read_table(Path(path))
+    column = image_column(table.columns)
+    if column is None:
+        raise InputError(f"{path} has no column of images; its columns are {table.listed()}")
+    return _collection(table, "images", lambda _: column, _image, label, id, labels, truth, rules)
+
+
+def image_column(columns: Mapping[str, Any]) -> str | None:
+    """The column that holds the files of images: their bytes, or bytes and path as Hugging Face has them.
+
+    Columns are pyarrow's, or fields of its schema.
+    """
+    for name, cells in columns.items():
+        kind = str(getattr(cells, "type", ""))
+        if (kind.startswith("struct<") and "bytes: binary" in kind) or kind in ("binary", "large_binary"):
+            return name
+    return None
+
+
+def _collection(
+    table: Table,
+    kind: Kind,
+    find_column: Callable[[set[str | None]], str],
+    read_item: Callable[[Any], Item | None],
+    label: str | None,
+    id: str | None,
+    labels: str | Path | None,
+    truth: str | Path | None,
+    rules: LabelRules,
+) -> RawCollection:
+    """The rows of a table that hold a sample; `find_column` gets the columns that hold something else."""
+    path = table.path
     if label is not None and labels is not None:
         raise InputError(f"labels come from the column {label!r} or from the file {labels}; give one of the two")
-    table = read_table(path)
     label_column = table.column(label, "label")
-    id_column = table.column(id, "id")
     truth_column = _truth_column(table, truth)
-    text_column = _text_column(table, text, {label_column, id_column, truth_column})
+    id_column = table.column(id, "id")
+    item_column = find_column({label_column, id_column, truth_column})
+    notes = []
+    if id_column is None:
+        id_column = _guessed_ids(table, {label_column, truth_column, item_column})
+        if id_column is not None:
+            notes.append(f"samples are named by the column {id_column!r} (--id COLUMN for another)")
     ids = None if id_column is None else _ids(table, id_column)
 
-    def raw_labels(file: str | Path | None, column: str | None) -> list[Any] | None:
+    def raw_labels(file: str | Path | None, column: str | None, rules: LabelRules = USUAL) -> list[Any] | None:
         if column is not None:
             return table.values(column)
-        return None if file is None else read_labels(file, len(table), ids)
+        return None if file is None else read_labels(file, len(table), ids, rules)
 
-    all_labels = raw_labels(labels, label_column if labels is None else None)
+    all_labels = raw_labels(labels, label_column if labels is None else None, rules)
     all_truth = raw_labels(truth, truth_column)
-    texts: dict[int, str] = {}
+    items: dict[int, Item] = {}
     skipped: list[tuple[str, str]] = []
     names = [str(row) for row in range(len(table))] if ids is None else ids
-    for row, cell in enumerate(table.values(text_column)):
-        if isinstance(cell, str) and cell.strip():
-            texts[row] = cell
+    what = kind.removesuffix("s")
+    for row, cell in enumerate(table.values(item_column)):
+        item = None if is_missing(cell) else read_item(cell)
+        if item is not None:
+            items[row] = item
         elif is_missing(cell):
-            skipped.append((names[row], "the text is blank" if isinstance(cell, str) else "there is no text"))
-        elif isinstance(cell, int | float) and not isinstance(cell, bool):
-            texts[row] = str(cell)
+            state = "is blank" if isinstance(cell, str) else "is missing"
+            skipped.append((names[row], f"the {what} on {table.where(row)} {state}"))
         else:
-            kind = type(cell).__name__
-            raise InputError(f"{path}: {table.where(row)} has a {kind} in the column {text_column!r}; give a text")
-    if not texts:
-        raise InputError(f"{path} has no texts: the column {text_column!r} is blank in all {len(table)} rows")
+            found = type(cell).__name__
+            raise InputError(
+                f"{path}: {table.where(row)} has a {found} in the column {item_column!r}; give a {what}"
+            )
+    if not items:
+        raise InputError(f"{path} has no {kind}: the column {item_column!r} is blank in all {len(table)} rows")
     return RawCollection.gathered(
-        "texts",
-        list(texts.values()),
-        [names[row] for row in texts],
-        None if all_labels is None else [all_labels[row] for row in texts],
-        None if all_truth is None else [all_truth[row] for row in texts],
+        kind,
+        list(items.values()),
+        [names[row] for row in items],
+        None if all_labels is None else [all_labels[row] for row in items],
+        None if all_truth is None else [all_truth[row] for row in items],
         skipped,
         labels_from=path if labels is None else Path(labels),
         truth_from=path if truth is None or truth_column is not None else Path(truth),
+        rules=rules,
+        others=_others(table, list(items), {None if kind == "texts" else item_column, table.find("id")}),
+        notes=notes,
     )
+
+
+def _text(cell: Any) -> str | None:
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return str(cell)
+    return cell if isinstance(cell, str) else None
+
+
+def _image(cell: Any) -> bytes | None:
+    content = cell.get("bytes") if isinstance(cell, dict) else cell
+    return content if isinstance(content, bytes) and content else None
+
+
+def _others(table: Table, rows: Sequence[int], left_out: set[str | None]) -> dict[str, list[Any]]:
+    """The columns that predictions carry along."""
+    columns = (name for name in table.columns if name not in left_out and not name.startswith(PANDAS_INDEX))
+    cells_of = {name: table.values(name) for name in columns}
+    return {name: [cells[row] for row in rows] for name, cells in cells_of.items()}
 
 
 def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
@@ -107,7 +194,7 @@ def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
     if len(candidates) != 1:
         several = f"could be any of {', '.join(candidates)}" if candidates else "is not to be found"
         raise InputError(
-            f"{table.path}: the column of texts {several}; say which with text=… (its columns are {table.listed()})"
+            f"{table.path}: the column of texts {several}; say which with --text (its columns are {table.listed()})"
         )
     return candidates[0]
 
@@ -116,7 +203,7 @@ def _truth_column(table: Table, truth: str | Path | None) -> str | None:
     if not isinstance(truth, str):
         return None
     column = table.find(truth)
-    if column is None and Path(truth).suffix.lower() not in LABEL_ENDINGS:
+    if column is None and ending(Path(truth)) not in LABEL_ENDINGS:
         raise InputError(
             f"truth={truth!r} is neither a column of {table.path} ({table.listed()}) nor a file of labels "
             f"({', '.join(LABEL_ENDINGS)})"
@@ -124,9 +211,22 @@ def _truth_column(table: Table, truth: str | Path | None) -> str | None:
     return column
 
 
+def _guessed_ids(table: Table, taken: set[str | None]) -> str | None:
+    """The column that names the rows, by what it is called and because no name occurs twice."""
+    for name in table.columns:
+        plain = re.sub(r"[\s_.-]+", " ", name).strip().casefold()
+        if name not in taken and (plain in ID_NAMES or plain.endswith(" id")):
+            cells = table.values(name)
+            if not any(is_missing(cell) for cell in cells) and len({str(cell) for cell in cells}) == len(cells):
+                return name
+    return None
+
+
 def _ids(table: Table, column: str) -> list[str]:
     cells = table.values(column)
     missing = next((row for row, cell in enumerate(cells) if is_missing(cell)), None)
     if missing is not None:
         raise InputError(f"{table.path}: {table.where(missing)} has no id in the column {column!r}; give it one")
-    return [str(cell).strip() for cell in cells]
+    ids = [str(cell).strip() for cell in cells]
+    check_unique(ids, f"{table.path}, column {column!r}")
+    return ids

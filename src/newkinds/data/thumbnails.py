@@ -8,7 +8,7 @@ from typing import SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.images import thumbnail
+from newkinds.data.opening import thumbnail
 from newkinds.data.raw import Item
 from newkinds.errors import InputError
 

@@ -65,6 +65,8 @@ def content_key(item: Item) -> bytes:
             return hashlib.blake2b(os.fsencode(item), digest_size=KEY_BYTES, person=b"unreadable").digest()
     if isinstance(item, str):
         content = item.encode("utf-8", "surrogatepass")
+    elif isinstance(item, bytes):
+        content = item
     else:
         content = str(item.shape).encode() + np.ascontiguousarray(item).tobytes()
     return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()

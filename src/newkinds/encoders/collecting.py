@@ -55,8 +55,7 @@ def as_features(
         features,
         images=Thumbnails(encoded.collection.items) if collection.kind == "images" else None,
         encoder=encoder_record(encoder),
-        skipped=encoded.collection.skipped,
-        notes=tuple(_notes(encoded)),
+        notes=(*features.notes, *_notes(encoded)),
     )
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.data.images import MOST_PIXELS, open_image
+from newkinds.data.opening import MOST_PIXELS, open_image
 from newkinds.data.raw import Item
 from newkinds.errors import InputError
 
