@@ -68,6 +68,11 @@ def load_checked(path: Path, kind: str, load: Callable[[], Content], advice: str
         raise InputError(f"{path} does not exist{end}")
     if path.is_file() and path.stat().st_size == 0:
         raise InputError(f"{path} is empty{end}")
+    return checked(str(path), kind, load, end)
+
+
+def checked(name: str, kind: str, load: Callable[[], Content], end: str = "") -> Content:
+    """As `load_checked`, of something that need not be a file on this machine."""
     try:
         return load()
     except InputError:
@@ -75,10 +80,10 @@ def load_checked(path: Path, kind: str, load: Callable[[], Content], advice: str
     except UNREADABLE as error:
         if "allow_pickle" in str(error) or "Python objects" in str(error):
             raise InputError(
-                f"{path} holds pickled Python objects, which are never loaded: they could run any code; "
+                f"{name} holds pickled Python objects, which are never loaded: they could run any code; "
                 "save plain numbers or text"
             ) from error
-        raise InputError(f"{path} cannot be read as {kind}: {str(error) or type(error).__name__}{end}") from error
+        raise InputError(f"{name} cannot be read as {kind}: {str(error) or type(error).__name__}{end}") from error
 
 
 @contextmanager

@@ -4,11 +4,11 @@ Face's `datasets` saved, which is read in the same way.
 Remote addresses are those that pyarrow's file systems know (`s3://…`, `gs://…`, `file://…`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 
-from newkinds.data.files import UNREADABLE, is_parquet, load_checked
+from newkinds.data.files import UNREADABLE, checked, is_parquet, load_checked
 from newkinds.data.saved_datasets import is_saved_dataset, read_saved_dataset
 from newkinds.errors import InputError
 from newkinds.names import PANDAS_INDEX, is_remote
 from newkinds.runtime import check_memory
 
-Content = TypeVar("Content")
-
+PARQUET = "a Parquet file"
 MOST_NUMBERS = 8
 """Columns of numbers that a table of texts may have; with more, it holds features, each with a text to show."""
 BLOCK_ROWS = 1 << 15
@@ -69,11 +68,11 @@ class ParquetFiles:
         name = str(source)
         if is_remote(name):
             system, inside = remote_file(name)
-            return cls(name, _checked(name, lambda: _dataset(system, inside, name)))
+            return cls(name, checked(name, PARQUET, lambda: _dataset(system, inside, name)))
         path = Path(source)
         if is_saved_dataset(path):
             return cls(name, ds.dataset(pa.table(read_saved_dataset(path))))
-        kind = "a folder of Parquet files" if path.is_dir() else "a Parquet file"
+        kind = "a folder of Parquet files" if path.is_dir() else PARQUET
         system = pa_fs.LocalFileSystem()
         return cls(name, load_checked(path, kind, lambda: _dataset(system, path.absolute().as_posix(), name)))
 
@@ -83,7 +82,7 @@ class ParquetFiles:
 
     @cached_property
     def n_rows(self) -> int:
-        return int(_checked(self.name, self.dataset.count_rows))
+        return int(checked(self.name, PARQUET, self.dataset.count_rows))
 
     def metadata(self, key: str) -> str | None:
         """An entry of the metadata of the (first) file."""
@@ -92,7 +91,7 @@ class ParquetFiles:
 
     def table(self) -> pa.Table:
         """All rows, all columns."""
-        return _checked(self.name, self.dataset.to_table)
+        return checked(self.name, PARQUET, self.dataset.to_table)
 
     def blocks(self, columns: list[str] | None = None, n_rows: int = BLOCK_ROWS) -> Iterator[pa.Table]:
         """The rows in order, so many at a time; memory does not grow with the files."""
@@ -100,7 +99,7 @@ class ParquetFiles:
             columns=columns, batch_size=n_rows, batch_readahead=2, fragment_readahead=1
         )
         while True:
-            batch = _checked(self.name, lambda: next(batches, None))
+            batch = checked(self.name, PARQUET, lambda: next(batches, None))
             if batch is None:
                 return
             if batch.num_rows:
@@ -234,12 +233,3 @@ def _dataset(system: pa_fs.FileSystem, path: str, name: str) -> ds.Dataset:
             raise InputError(f"{name}: {fragment.path} has other columns than the first file ({odd} differs)")
         first = schema if first is None else first
     return dataset
-
-
-def _checked(name: str, load: Callable[[], Content]) -> Content:
-    try:
-        return load()
-    except InputError:
-        raise
-    except UNREADABLE as error:
-        raise InputError(f"{name} cannot be read as Parquet: {str(error) or type(error).__name__}") from error

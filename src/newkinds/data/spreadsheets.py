@@ -18,8 +18,8 @@ Rows = tuple[list[str], list[list[Any]], list[int]]
 def read_spreadsheet(path: Path) -> Rows:
     """Names of the columns, the rows, and the number that the spreadsheet shows beside each of these.
 
-    The first sheet is read, formulas as their last values. Its first row that is not blank has the names. Blank rows
-    are passed over; in a single column each is a blank cell.
+    The first sheet is read, formulas as their last values. Its first row that is not blank has the names. Blank
+    rows are passed over; in a single column each is a blank cell.
     """
     try:
         import openpyxl

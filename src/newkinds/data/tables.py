@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from newkinds.data.files import load_checked, unpacked
+from newkinds.data.files import checked, load_checked, unpacked
 from newkinds.data.formulas import NUMBERS, is_defused, restore
 from newkinds.data.spreadsheets import read_spreadsheet
 from newkinds.errors import InputError
@@ -88,7 +88,7 @@ class Table:
         cells = self.columns[name]
         if isinstance(cells, list):
             return cells
-        return load_checked(self.path, f"a table (column {name!r})", lambda: list(cells.to_pylist()))
+        return checked(str(self.path), f"a table (column {name!r})", lambda: list(cells.to_pylist()))
 
     def is_text(self, name: str) -> bool:
         """Whether a column holds words, not only numbers or nothing."""
