@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -22,6 +23,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from newkinds.data.formulas import FORMULA
+from newkinds.data.remote import upload
 from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
@@ -48,7 +50,7 @@ Write = Callable[[pa.Table], None]
 def predictions_table(
     model: CategoryDiscoverer,
     names: dict[int, str],
-    ids: Sequence[str],
+    ids: Sequence[str] | pa.Array | pa.ChunkedArray,
     features: npt.NDArray[Any],
     categories: IntArray | None = None,
     *,
@@ -61,7 +63,7 @@ def predictions_table(
     model : fitted method
     names : dict of int to str
         Name of each category.
-    ids : sequence of str
+    ids : sequence of str, or a column of pyarrow's
     features : ndarray of shape (samples, features)
     categories : ndarray of shape (samples,), optional
         Categories that are settled already; by default each sample's most probable one.
@@ -69,13 +71,16 @@ def predictions_table(
         A sample is left open (category -1 without a name) if the model is less sure of it than this probability.
     """
     result = model.assess(features, categories, reject)
-    kinds = np.where(np.isin(result.categories, model.known_categories_), "known", "new")
+    every = [UNLABELLED, *model.categories_.tolist()]
+    known = set(model.known_categories_.tolist())
+    kinds = ["open", *("known" if category in known else "new" for category in every[1:])]
+    at = pa.array(np.searchsorted(every, result.categories))
     return pa.table(
         {
-            "id": text_column("id", list(ids)),
+            "id": ids if isinstance(ids, pa.Array | pa.ChunkedArray) else text_column("id", list(ids)),
             "category": result.categories,
-            "name": text_column("name", [names.get(int(category), "") for category in result.categories]),
-            "kind": np.where(result.categories == UNLABELLED, "open", kinds).tolist(),
+            "name": text_column("name", [names.get(category, "") for category in every]).take(at),
+            "kind": pa.array(kinds).take(at),
             "confidence": result.confidence.astype(np.float32),
             "novelty": result.novelty.astype(np.float32),
         },
@@ -83,9 +88,9 @@ def predictions_table(
     )
 
 
-def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
+def format_of(path: Path | str | None, wanted: str | None) -> PredictionFormat:
     """The format asked for, or that of the file's ending; CSV for standard output."""
-    name = wanted or ("csv" if path is None else path.suffix.removeprefix(".").lower())
+    name = wanted or ("csv" if path is None else Path(path).suffix.removeprefix(".").lower())
     for form in PREDICTION_FORMATS:
         if name == form:
             if form == "parquet" and path is None:
@@ -98,9 +103,11 @@ def format_of(path: Path | None, wanted: str | None) -> PredictionFormat:
 
 @contextmanager
 def table_writer(
-    path: Path | None, form: PredictionFormat, replace: Check = refuse_existing, *, raw: bool = False
+    path: Path | str | None, form: PredictionFormat, replace: Check = refuse_existing, *, raw: bool = False
 ) -> Iterator[Write]:
     """A function that appends tables to a file (put in place when all went well) or to standard output.
+
+    A path that is a str is a remote address; the file is sent there when it is finished.
 
     All tables must have the same columns, those of predictions and perhaps more. Without any table, the result is
     a table of predictions without rows: a header in CSV, nothing in JSON lines. In CSV, texts that a spreadsheet
@@ -111,6 +118,13 @@ def table_writer(
             raise InputError("standard output is closed; name a file with --out")
         with WRITERS[form](sys.stdout.buffer, raw) as write:
             yield write
+        return
+    if isinstance(path, str):
+        with TemporaryDirectory() as folder:
+            finished = Path(folder) / "predictions"
+            with finished.open("wb") as file, WRITERS[form](file, raw) as write:
+                yield write
+            upload(finished, path)
         return
     with staged(path, replace=replace) as stage, stage.open("wb") as file, WRITERS[form](file, raw) as write:
         yield write

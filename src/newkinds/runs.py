@@ -243,6 +243,11 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
 def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int, int]) -> list[str]:
     """What a user should know before trusting the result."""
     warnings = []
+    if not len(model.known_categories_):
+        warnings.append(
+            "no sample is labelled: the categories are groups of samples that look alike, and nothing says what a "
+            "kind is here; label a few samples of some kinds to say so"
+        )
     curve = getattr(model, "lam_curve_", None)
     if curve is not None and model.lam_ in (min(curve), max(curve)):
         warnings.append(

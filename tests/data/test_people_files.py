@@ -292,5 +292,5 @@ def test_remote_features(tmp_path, monkeypatch):
 
 
 def test_addresses_that_nothing_knows():
-    with refused("ftp://somewhere is not an address that can be read"):
+    with refused("ftp://somewhere is not an address that can be read or written"):
         read_source("ftp://somewhere")

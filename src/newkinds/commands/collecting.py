@@ -1,6 +1,7 @@
 """From a source on the command line to features: what several commands share."""
 
 import re
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from newkinds.visible import visible
 
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet, RawCollection
+    from newkinds.data.labelling import LabelRules
     from newkinds.encoders import Encoding
     from newkinds.encoders.preparation import Changes
 
@@ -70,12 +72,25 @@ def collect(
     return as_features(collection, encoding)
 
 
-def check_partly_labelled(collection: "FeatureSet | RawCollection") -> None:
-    """Refuse a collection of which nothing, or everything, is labelled."""
-    if collection.n_labelled == 0:
-        raise InputError(
-            "no sample is labelled: there is nothing known to start from; give labels for some samples (--labels)"
-        )
+def label_rules(
+    unlabelled: list[str] | None, as_is: bool, min_confidence: float | None, labels: Path | None, quiet: bool
+) -> "LabelRules":
+    """How labels are taken. On a terminal the user is asked about words such as Unsorted."""
+    from newkinds.data.labelling import LabelRules
+
+    if min_confidence is not None and labels is None:
+        raise InputError("--min-confidence chooses among the labels of a file; give it with --labels")
+    asks = not quiet and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    return LabelRules(tuple(unlabelled or ()), as_is, min_confidence, confirm_unlabelled if asks else None)
+
+
+def confirm_unlabelled(name: str, count: int) -> bool:
+    samples = "1 sample is" if count == 1 else f"{count:,} samples are"
+    return typer.confirm(f"{samples} called {visible(name)!r}. Does that mean unlabelled?", default=True, err=True)
+
+
+def check_unlabelled(collection: "FeatureSet | RawCollection") -> None:
+    """Refuse a collection of which everything is labelled."""
     if collection.n_labelled == len(collection):
         raise InputError("every sample is labelled: there is nothing to discover; leave out the labels of some")
 

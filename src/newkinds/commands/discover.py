@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding, read_changes
+from newkinds.commands.collecting import check_unlabelled, collect, label_rules, make_encoding, read_changes
 from newkinds.commands.fitting import fit_and_save
 from newkinds.commands.options import (
+    AsIs,
     Cache,
     Checkpoint,
     Crop,
@@ -17,11 +18,13 @@ from newkinds.commands.options import (
     EncoderName,
     Force,
     FullPrecision,
+    IdColumn,
     InitName,
     LabelColumn,
     Labels,
     Lam,
     MethodOption,
+    MinConfidence,
     NCategories,
     NoCache,
     Quiet,
@@ -31,6 +34,7 @@ from newkinds.commands.options import (
     Temperature,
     TextColumn,
     Truth,
+    UnlabelledNames,
     Workers,
     number_or_name,
 )
@@ -45,6 +49,10 @@ def discover(
     truth: Truth = None,
     text: TextColumn = None,
     label: LabelColumn = None,
+    id: IdColumn = None,
+    unlabelled: UnlabelledNames = None,
+    as_is: AsIs = False,
+    min_confidence: MinConfidence = None,
     encoder: EncoderName = None,
     resize: Resize = None,
     crop: Crop = None,
@@ -82,7 +90,7 @@ def discover(
 
     from newkinds.methods import METHODS
     from newkinds.run_folder import check_replaceable
-    from newkinds.runtime import processes, rank
+    from newkinds.runtime import n_processes, processes, rank
     from newkinds.staging import check_not_read, check_target, claimed
     from newkinds.terminal import progress_bars
 
@@ -107,12 +115,21 @@ def discover(
     check_target(out, folder=True, replace=replace)
     with processes(device) as process_device, claimed(out) if rank() == 0 else nullcontext():
         model = METHODS[method](**parameters, device=process_device)
+        rules = label_rules(unlabelled, as_is, min_confidence, labels, quiet or n_processes() > 1)
         with progress_bars(Console(stderr=True), quiet or rank() > 0):
             encoding = make_encoding(
                 encoder, process_device, cache, no_cache, workers, full_precision, read_changes(resize, crop)
             )
             collection = collect(
-                source, encoding, check_partly_labelled, labels=labels, truth=truth, text=text, label=label
+                source,
+                encoding,
+                check_unlabelled,
+                labels=labels,
+                truth=truth,
+                text=text,
+                label=label,
+                id=id,
+                rules=rules,
             )
         fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint, replace)
 

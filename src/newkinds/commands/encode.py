@@ -6,22 +6,26 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.collecting import collect, make_encoding, print_notes, read_changes
+from newkinds.commands.collecting import collect, label_rules, make_encoding, print_notes, read_changes
 from newkinds.commands.options import (
+    AsIs,
     Cache,
     Crop,
     DeviceOption,
     EncoderName,
     ForceFile,
     FullPrecision,
+    IdColumn,
     LabelColumn,
     Labels,
+    MinConfidence,
     NoCache,
     Quiet,
     Resize,
     Source,
     TextColumn,
     Truth,
+    UnlabelledNames,
     Workers,
 )
 
@@ -36,6 +40,10 @@ def encode(
     truth: Truth = None,
     text: TextColumn = None,
     label: LabelColumn = None,
+    id: IdColumn = None,
+    unlabelled: UnlabelledNames = None,
+    as_is: AsIs = False,
+    min_confidence: MinConfidence = None,
     cache: Cache = None,
     no_cache: NoCache = False,
     workers: Workers = None,
@@ -52,12 +60,15 @@ def encode(
     from newkinds.terminal import progress_bars
 
     check_not_read(out, source, labels, truth)
+    rules = label_rules(unlabelled, as_is, min_confidence, labels, quiet)
     with progress_bars(Console(stderr=True), quiet), claimed(out):
         encoding = make_encoding(
             encoder, device, cache, no_cache, workers, full_precision, read_changes(resize, crop)
         )
         check = partial(check_features_target, out, overwrite=force)
-        collection = collect(source, encoding, check, labels=labels, truth=truth, text=text, label=label)
+        collection = collect(
+            source, encoding, check, labels=labels, truth=truth, text=text, label=label, id=id, rules=rules
+        )
         write_features(collection, out, overwrite=force)
     if not quiet:
         print_notes(collection.notes)

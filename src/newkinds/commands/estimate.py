@@ -5,21 +5,25 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.collecting import check_partly_labelled, collect, make_encoding, read_changes
+from newkinds.commands.collecting import check_unlabelled, collect, label_rules, make_encoding, read_changes
 from newkinds.commands.options import (
+    AsIs,
     Cache,
     Crop,
     DeviceOption,
     EncoderName,
     FullPrecision,
+    IdColumn,
     LabelColumn,
     Labels,
+    MinConfidence,
     NoCache,
     Quiet,
     Resize,
     Seed,
     Source,
     TextColumn,
+    UnlabelledNames,
     Workers,
 )
 from newkinds.names import CountRule, RecipeName, SolverName
@@ -30,6 +34,10 @@ def estimate(
     labels: Labels = None,
     text: TextColumn = None,
     label: LabelColumn = None,
+    id: IdColumn = None,
+    unlabelled: UnlabelledNames = None,
+    as_is: AsIs = False,
+    min_confidence: MinConfidence = None,
     encoder: EncoderName = None,
     resize: Resize = None,
     crop: Crop = None,
@@ -60,11 +68,14 @@ def estimate(
     from newkinds.terminal import Screen, progress_bars, show_estimate
 
     began = time.perf_counter()
+    rules = label_rules(unlabelled, as_is, min_confidence, labels, quiet)
     with progress_bars(Console(stderr=True), quiet):
         encoding = make_encoding(
             encoder, device, cache, no_cache, workers, full_precision, read_changes(resize, crop)
         )
-        collection = collect(source, encoding, check_partly_labelled, labels=labels, text=text, label=label)
+        collection = collect(
+            source, encoding, check_unlabelled, labels=labels, text=text, label=label, id=id, rules=rules
+        )
         count = estimate_n_categories(
             collection.features,
             collection.labels,

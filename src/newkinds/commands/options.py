@@ -28,6 +28,23 @@ Source = Annotated[
 ]
 FeatureSource = Annotated[str, typer.Argument(help=f"Features: {FEATURES}.")]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.")]
+IdColumn = Annotated[
+    str | None,
+    typer.Option("--id", help="Column that names each sample; by default id, or one called like it (ticket, …)."),
+]
+UnlabelledNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unlabelled", help="A label (or folder) that means unlabelled here; may be given several times."
+    ),
+]
+AsIs = Annotated[
+    bool, typer.Option("--as-is", help="Take labels such as Unsorted, misc, N/A or ? as names of categories.")
+]
+MinConfidence = Annotated[
+    float | None,
+    typer.Option(help="Of --labels that are predictions, take those that are at least as sure.", min=0, max=1),
+]
 LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the labels in a table of texts.")]
 EncoderName = Annotated[
     str | None,

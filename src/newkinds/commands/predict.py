@@ -12,6 +12,7 @@ from newkinds.commands.options import (
     EncoderName,
     ForceFile,
     FullPrecision,
+    IdColumn,
     NoCache,
     Quiet,
     RunFolder,
@@ -20,17 +21,13 @@ from newkinds.commands.options import (
 )
 from newkinds.names import PredictionFormat
 
-PREDICTED_ROWS = 1 << 14
-"""Samples answered at a time."""
-
 
 def predict(
     run: RunFolder,
-    source: Annotated[
-        str, typer.Argument(help="New samples (as for discover), or - for features on standard input.")
-    ],
+    source: Annotated[str, typer.Argument(help="New samples (as for discover), or - for lines on standard input.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="File to write; standard output if not given.")
+        str | None,
+        typer.Option("--out", "-o", help="File or address (s3://…) to write; standard output if not given."),
     ] = None,
     file_format: Annotated[
         PredictionFormat | None, typer.Option("--format", help="By default the ending of --out.")
@@ -42,6 +39,7 @@ def predict(
         bool, typer.Option("--raw", help="In CSV, keep texts that a spreadsheet would run as formulas as they are.")
     ] = False,
     text: TextColumn = None,
+    id: IdColumn = None,
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
     cache: Cache = None,
@@ -51,48 +49,48 @@ def predict(
     force: ForceFile = False,
     quiet: Quiet = False,
 ) -> None:
-    """Give new samples a category, a confidence and a novelty, with the model of a run.
+    """Give new samples a kind, a confidence and a novelty, with the model of a run.
 
-    Photos and texts go through the encoder that the run was made with.
+    Photos and texts go through the encoder that the run was made with. The input's own columns are kept beside the
+    answers; one that has a name of ours gets the prefix input_.
 
-    From standard input, samples are read and answered line by line: {"id": …, "features": […]}, a list, or
-    numbers separated by commas.
+    From standard input, samples are read and answered line by line: texts for a run made of texts, paths for one
+    made of photos, for any run {"id": …, "features": […]}, a list, or numbers separated by commas.
 
     In CSV, a text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, so that no
     spreadsheet runs it as a formula; --raw keeps it as it is.
     """
     from rich.console import Console
 
-    from newkinds.data import read_source, read_stream, standard_input
-    from newkinds.encoders import features_for
-    from newkinds.predictions import format_of, predictions_table, table_writer
+    from newkinds.answering import Summary, answers, new_samples, streamed_samples
+    from newkinds.data import standard_input
+    from newkinds.data.remote import check_remote_target
+    from newkinds.data.sources import place_of
+    from newkinds.predictions import format_of, table_writer
     from newkinds.run_folder import RUN_FILES, check_if_own
     from newkinds.runs import load
-    from newkinds.runtime import report_progress
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
     from newkinds.terminal import progress_bars
 
     replace = accept_existing if force else refuse_existing
-    form = format_of(out, file_format)
-    if out is not None:
-        check_not_read(out, source, *(run / name for name in RUN_FILES))
-        check_target(out, folder=False, replace=replace)
+    target: Path | str | None = None if out is None else place_of(out)
+    form = format_of(target, file_format)
+    if isinstance(target, str):
+        check_remote_target(target, force)
+    elif target is not None:
+        check_not_read(target, source, *(run / name for name in RUN_FILES))
+        check_target(target, folder=False, replace=replace)
     check_if_own(source, run)
     model = load(run)
-    names = model.category_names_
-    with table_writer(out, form, replace, raw=raw) as write:
+    summary = Summary()
+    encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
+    with progress_bars(Console(stderr=True), quiet), table_writer(target, form, replace, raw=raw) as write:
         if source == "-":
-            for ids, features in read_stream(standard_input(), model.n_features_in_):
-                write(predictions_table(model, names, ids, features, reject=reject))
-            return
-        with progress_bars(Console(stderr=True), quiet):
-            encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
-            collection = features_for(model.encoder_, read_source(source, text=text), encoding)
-            features = collection.arranged(model.source_columns_)
-            for first in range(0, len(collection), PREDICTED_ROWS):
-                rows = slice(first, first + PREDICTED_ROWS)
-                ids = collection.sample_ids(rows)
-                write(predictions_table(model, names, ids, features[rows], reject=reject))
-                report_progress("predicting", min(rows.stop, len(collection)), len(collection))
+            samples = streamed_samples(model, standard_input(), encoding)
+        else:
+            samples = new_samples(model, source, encoding, summary, text=text, id=id)
+        for table in answers(model, samples, summary, reject=reject):
+            write(table)
     if not quiet:
-        print_notes(collection.notes)
+        print_notes(summary.notes)
+        typer.echo(summary.described(model), err=True)

@@ -109,14 +109,7 @@ class FeatureSet:
 
     def arranged(self, columns: Sequence[str] | None) -> npt.NDArray[Any]:
         """The features in the order of named columns; unchanged if either side has no names."""
-        if columns is None or self.columns is None or tuple(columns) == self.columns:
-            return self.features
-        if missing := [name for name in columns if name not in self.columns]:
-            present = ", ".join(self.columns[:3])
-            raise InputError(f"the column {missing[0]!r} of the run's features is missing (there are {present}, …)")
-        if unknown := [name for name in self.columns if name not in columns]:
-            raise InputError(f"the column {unknown[0]!r} is not among the run's features; remove it")
-        return self.features[:, [self.columns.index(name) for name in columns]]
+        return in_order(self.features, self.columns, columns)
 
     def sample_ids(self, rows: slice = slice(None)) -> list[str]:
         """The name of each sample in some rows: its id, or its row number in the whole collection."""
@@ -125,6 +118,20 @@ class FeatureSet:
     def name_of(self, category: int) -> str:
         """Name of a known category."""
         return str(category) if self.names is None else self.names[category]
+
+
+def in_order(
+    features: npt.NDArray[Any], columns: Sequence[str] | None, wanted: Sequence[str] | None
+) -> npt.NDArray[Any]:
+    """Features whose columns have names, in the order wanted; unchanged if either side has no names."""
+    if wanted is None or columns is None or tuple(wanted) == tuple(columns):
+        return features
+    if missing := [name for name in wanted if name not in columns]:
+        present = ", ".join(columns[:3])
+        raise InputError(f"the column {missing[0]!r} of the run's features is missing (there are {present}, …)")
+    if unknown := [name for name in columns if name not in wanted]:
+        raise InputError(f"the column {unknown[0]!r} is not among the run's features; remove it")
+    return features[:, [list(columns).index(name) for name in wanted]]
 
 
 def check_labelling(

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 
-from newkinds.data.files import UNREADABLE, checked, is_parquet, load_checked
+from newkinds.data.files import checked, is_parquet, load_checked
+from newkinds.data.remote import remote_file
 from newkinds.data.saved_datasets import is_saved_dataset, read_saved_dataset
 from newkinds.errors import InputError
 from newkinds.names import PANDAS_INDEX, is_remote
@@ -37,15 +38,6 @@ NUMERIC_TYPES = (
     "double",
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
-
-
-def remote_file(address: str) -> tuple[pa_fs.FileSystem, str]:
-    """The file system of a remote address, and the path in it."""
-    try:
-        system, path = pa_fs.FileSystem.from_uri(address)
-    except UNREADABLE as error:
-        raise InputError(f"{address} is not an address that can be read: {error}") from error
-    return system, path
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,7 +94,7 @@ def read_features(
             columns=raw.get("columns"),
             texts=None if raw.get("texts") is None else tuple("" if t is None else str(t) for t in raw["texts"]),
             images=raw.get("images"),
-            encoder=_encoder_record(raw.get("encoder"), path),
+            encoder=read_encoder_record(raw.get("encoder"), path),
             notes=tuple(notes),
         )
 
@@ -191,7 +191,7 @@ def _entries(path: Path, name: str, array: npt.NDArray[Any]) -> list[Any]:
     return load_checked(path, f"an .npz archive ({name!r})", lambda: list(array))
 
 
-def _encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
+def read_encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
     """What a file of features says about the encoder that made them."""
     if written is None:
         return None

@@ -67,12 +67,11 @@ def read_source(
     rules : LabelRules
         How labels are taken: which names mean that there is none.
     """
-    if is_remote(source):
-        path = local_path(source)
-        if path is None:
-            _refuse(source, "a remote set of features", text=text, label=label)
-            return read_features(source, labels=labels, truth=truth, id=id, rules=rules)
-        source = str(path)
+    place = place_of(source)
+    if isinstance(place, str):
+        _refuse(source, "a remote set of features", text=text, label=label)
+        return read_features(place, labels=labels, truth=truth, id=id, rules=rules)
+    source = str(place) if is_remote(source) else source
     name, colon, rest = source.partition(":")
     if colon and len(name) > 1 and not Path(source).exists():
         _refuse(source, "a published data set", labels=labels, truth=truth, text=text, label=label, id=id)
@@ -84,7 +83,7 @@ def read_source(
     if kind == "texts":
         return read_texts(path, text=text, label=label, id=id, labels=labels, truth=truth, rules=rules)
     if kind == "images":
-        if _is_columnar(path):
+        if is_columnar(path):
             return read_image_table(path, label=label, id=id, labels=labels, truth=truth, rules=rules)
         _refuse(source, "a folder of images", text=text, label=label, id=id)
         return read_images(path, labels=labels, truth=truth, rules=rules)
@@ -92,10 +91,12 @@ def read_source(
     return read_features(path, labels=labels, truth=truth, id=id, rules=rules)
 
 
-def local_path(address: str) -> Path | None:
-    """The path behind a `file://` address; None for other addresses."""
-    parts = urlsplit(address)
-    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else None
+def place_of(source: str) -> Path | str:
+    """The path that a source means, also by a `file://` address; other addresses stay what they are."""
+    if not is_remote(source):
+        return Path(source)
+    parts = urlsplit(source)
+    return Path(unquote(parts.path)) if parts.scheme.lower() == "file" else source
 
 
 def kind_of(path: Path, text: str | None = None) -> Kind | None:
@@ -104,7 +105,7 @@ def kind_of(path: Path, text: str | None = None) -> Kind | None:
         raise InputError(f"{path} is a run folder, which has no new samples; give a collection: {SOURCES}")
     if path.is_dir() and any((path / name).is_file() for name in RELEASED_FILES):
         return None
-    if _is_columnar(path):
+    if is_columnar(path):
         return _columnar_kind(path, text)
     if path.is_dir() or path.suffix.lower() in SUFFIXES:
         return "images"
@@ -116,7 +117,7 @@ def kind_of(path: Path, text: str | None = None) -> Kind | None:
     raise InputError(f"{path} is {what}, which is not read; a source is {SOURCES}")
 
 
-def _is_columnar(path: Path) -> bool:
+def is_columnar(path: Path) -> bool:
     """Whether a path holds columns with types: Parquet, or a saved data set."""
     if path.is_dir():
         return is_saved_dataset(path) or holds_parquet(path)

@@ -1,7 +1,8 @@
-"""Feature vectors that arrive line by line, as JSON lines or CSV."""
+"""Samples that arrive line by line: feature vectors as JSON lines or CSV, texts, or the paths of photos."""
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from newkinds.data.tables import is_number, repair_surrogates
 from newkinds.errors import InputError
 
+PEEKED = 1 << 12
 CHUNK = 1 << 20
 LONGEST_LINE = 64 << 20
 """Bytes: room for a sample of a million features. A stream without line ends must not fill the memory."""
@@ -66,6 +68,43 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
             raise problem
 
 
+def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str]]]:
+    """Blocks of (ids, texts) from a stream, as soon as whole lines have arrived.
+
+    A line is a text as it stands, or a JSON object with the text under `key` and perhaps an `id`; blank lines are
+    passed over. Samples without an id get their number, from 0.
+
+    Examples
+    --------
+    >>> import io
+    >>> list(read_items(io.BytesIO(b'card lost\\n{"id": 7, "text": "refund?"}\\n'), "text"))
+    [(['0', '7'], ['card lost', 'refund?'])]
+    """
+    line_number, count = 0, 0
+    for lines in _arriving_lines(stream):
+        ids, texts = [], []
+        for line in lines:
+            line_number += 1
+            text = _decoded(line, line_number)
+            if not text:
+                continue
+            name, item = _parse_item(text, line_number, key) if text[0] == "{" else (None, text)
+            ids.append(str(count) if name is None else name)
+            texts.append(item)
+            count += 1
+        if texts:
+            yield ids, texts
+
+
+def holds_features(stream: BinaryIO) -> bool:
+    """Whether a stream begins like feature vectors; waits for its first bytes, and leaves them there."""
+    peek = getattr(stream, "peek", None)
+    first = peek(PEEKED).split(b"\n")[0].strip() if peek is not None else b""
+    if first.startswith(b"{"):
+        return b'"features"' in first
+    return bool(re.fullmatch(rb"\[?\s*[-+0-9.eE]+(\s*,\s*[-+0-9.eE]+)+.*", first, re.DOTALL))
+
+
 def standard_input() -> BinaryIO:
     """Standard input as bytes, or an error where it is closed."""
     if sys.stdin is None:
@@ -92,7 +131,7 @@ def _arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [bytes(unfinished)]
 
 
-def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[float]] | None:
+def _decoded(line: bytes, number: int) -> str:
     if len(line) > LONGEST_LINE:
         raise InputError(
             f"line {number} is longer than {LONGEST_LINE >> 20} MiB; put each sample on a line of its own"
@@ -101,10 +140,28 @@ def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[
         text = line.decode("utf-8-sig").strip()
     except UnicodeDecodeError as error:
         raise InputError(f"line {number} is not UTF-8 text") from error
-    if not text:
-        return None
     if "\0" in text:
         raise InputError(f"line {number} holds a NUL character, so this is not plain text; send it as UTF-8")
+    return text
+
+
+def _parse_item(text: str, number: int, key: str) -> tuple[str | None, str]:
+    try:
+        value = json.loads(text)
+        item, name = value[key], value.get("id")
+    except (ValueError, KeyError, RecursionError) as error:
+        raise InputError(
+            f'line {number} begins like a JSON object but is no {{"id": …, "{key}": …}}: {text[:60]!r}'
+        ) from error
+    if not isinstance(item, str) or not item.strip():
+        raise InputError(f"line {number}: {key!r} must be a text that is not blank; got {item!r}")
+    return (None if name is None else repair_surrogates(str(name))), repair_surrogates(item)
+
+
+def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[float]] | None:
+    text = _decoded(line, number)
+    if not text:
+        return None
     is_json = text[0] in "[{"
     try:
         name, values = _parse_json(text) if is_json else _parse_csv(text, n_features)

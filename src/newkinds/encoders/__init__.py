@@ -4,7 +4,15 @@ Importing this room is light: PyTorch and the rest are imported when an encoder 
 """
 
 from newkinds.encoders.cache import default_cache
-from newkinds.encoders.collecting import Encoding, as_features, encoder_record, features_for, given_encoder
+from newkinds.encoders.collecting import (
+    Encoding,
+    as_features,
+    check_same_encoder,
+    encoder_for,
+    encoder_record,
+    features_for,
+    given_encoder,
+)
 from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import load_encoder
@@ -18,8 +26,10 @@ __all__ = [
     "Encoding",
     "ImagePreparation",
     "as_features",
+    "check_same_encoder",
     "default_cache",
     "encode",
+    "encoder_for",
     "encoder_record",
     "features_for",
     "given_encoder",

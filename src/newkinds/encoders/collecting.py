@@ -14,7 +14,7 @@ from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
 from newkinds.encoders.preparation import Changes
 from newkinds.errors import InputError
-from newkinds.names import ENCODER_KEYS
+from newkinds.names import ENCODER_KEYS, Kind
 
 SHOWN = 3
 """Samples that were left out and are named in a note."""
@@ -80,32 +80,40 @@ def features_for(
     machine is not loaded (`newkinds.encoders.trust`).
     """
     if isinstance(collection, FeatureSet):
-        made_with = collection.encoder
-        if record is not None and made_with is not None:
-            _check_record(record, "the run")
-            _check_record(made_with, "the features")
-            if made_with["fingerprint"] != record["fingerprint"]:
-                is_same = made_with["name"] == record["name"]
-                difference = " with other weights or another preparation" if is_same else ""
-                raise InputError(
-                    f"these features are of {made_with['name']}, the run was made with {record['name']}{difference}"
-                )
+        check_same_encoder(record, collection.encoder)
         return as_features(collection, encoding)
-    if record is None:
-        raise InputError(f"the run was made of features: give it features, not {collection.kind}")
+    return as_features(collection, encoding, encoder_for(record, collection.kind, encoding))
+
+
+def check_same_encoder(record: Mapping[str, Any] | None, made_with: Mapping[str, Any] | None) -> None:
+    """Refuse features that another encoder made than the run's, where both are known."""
+    if record is None or made_with is None:
+        return
     _check_record(record, "the run")
-    if record["kind"] != collection.kind:
-        raise InputError(f"the run was made of {record['kind']}, this is a collection of {collection.kind}")
+    _check_record(made_with, "the features")
+    if made_with["fingerprint"] != record["fingerprint"]:
+        is_same = made_with["name"] == record["name"]
+        difference = " with other weights or another preparation" if is_same else ""
+        raise InputError(
+            f"these features are of {made_with['name']}, the run was made with {record['name']}{difference}"
+        )
+
+
+def encoder_for(record: Mapping[str, Any] | None, kind: Kind, encoding: Encoding) -> Encoder:
+    """The encoder that a run was made with, for new samples of some kind."""
+    if record is None:
+        raise InputError(f"the run was made of features: give it features, not {kind}")
+    _check_record(record, "the run")
+    if record["kind"] != kind:
+        raise InputError(f"the run was made of {record['kind']}, this is a collection of {kind}")
     options: dict[str, Any] = {
         "device": encoding.device,
         "half": encoding.half,
         "changes": _recorded_changes(record),
     }
     if encoding.name is None:
-        encoder = load_trusted(record["name"], record["fingerprint"], collection.kind, **options)
-    else:
-        encoder = _load_given(record, encoding.name, **options)
-    return as_features(collection, encoding, encoder)
+        return load_trusted(record["name"], record["fingerprint"], kind, **options)
+    return _load_given(record, encoding.name, **options)
 
 
 def given_encoder(record: Mapping[str, Any] | None, name: str) -> dict[str, Any]:

@@ -1,0 +1,196 @@
+"""New samples for a model, whatever they come as, in blocks; and its answers beside the samples' own columns."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from newkinds.data import FeatureSet, RawCollection, read_source
+from newkinds.data.feature_set import in_order
+from newkinds.data.formulas import PREDICTION_COLUMNS
+from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
+from newkinds.data.sources import is_columnar, kind_of, place_of
+from newkinds.data.streams import holds_features, read_items, read_stream
+from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED
+from newkinds.methods import CategoryDiscoverer
+from newkinds.predictions import predictions_table
+from newkinds.runtime import report_progress
+from newkinds.visible import visible
+
+BLOCK_ROWS = 1 << 14
+"""Samples answered at a time."""
+LISTED = 12
+"""Kinds that a summary names."""
+UNSURE = 0.5
+"""Confidence below which a sample is said to be unsure."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Some new samples.
+
+    Attributes
+    ----------
+    ids : pyarrow array of str, or list of str
+    features : ndarray of shape (samples, features)
+    others : pyarrow.Table
+        Their own columns.
+    """
+
+    ids: Any
+    features: npt.NDArray[Any]
+    others: pa.Table
+
+
+@dataclass
+class Summary:
+    """What was answered: samples by kind, those that are unsure, and notes on the source."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    n_unsure: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, table: pa.Table) -> None:
+        categories = table["category"].to_numpy()
+        ids, counts = np.unique(categories, return_counts=True)
+        self.counts.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
+        unsure = pc.less(table["confidence"], UNSURE).to_numpy() | (categories == UNLABELLED)
+        self.n_unsure += int(unsure.sum())
+
+    @property
+    def n_samples(self) -> int:
+        return self.counts.total()
+
+    def described(self, model: CategoryDiscoverer) -> str:
+        """How many samples are of which kind, in words."""
+        known = set(model.known_categories_.tolist())
+        n_open = self.counts[UNLABELLED]
+        n_known = sum(count for category, count in self.counts.items() if category in known)
+        n_new = self.n_samples - n_known - n_open
+        parts = [f"{n_known:,} of known kinds", f"{n_new:,} of new kinds"]
+        if n_open:
+            parts.append(f"{n_open:,} left open")
+        largest = [(category, count) for category, count in self.counts.most_common() if category != UNLABELLED]
+        shown = ", ".join(f"{visible(model.category_names_[c])} {n:,}" for c, n in largest[:LISTED])
+        more = f", and {len(largest) - LISTED} more kinds" if len(largest) > LISTED else ""
+        unsure = f"{self.n_unsure:,} are unsure (confidence below {UNSURE:.0%})"
+        return f"{self.n_samples:,} samples: {', '.join(parts)}; {unsure}.\nKinds: {shown or 'none'}{more}."
+
+
+def answers(
+    model: CategoryDiscoverer,
+    samples: Iterator[Samples],
+    summary: Summary,
+    *,
+    reject: float | None = None,
+) -> Iterator[pa.Table]:
+    """The predictions of a loaded model, with the samples' own columns beside them.
+
+    A column that has a name of ours, or begins with `input_`, gets the prefix `input_`.
+    """
+    for block in samples:
+        table = predictions_table(model, model.category_names_, block.ids, block.features, reject=reject)
+        summary.add(table)
+        for name in block.others.column_names:
+            taken = name in PREDICTION_COLUMNS or name.startswith("input_")
+            table = table.append_column(f"input_{name}" if taken else name, block.others[name])
+        yield table
+    if not summary.n_samples:
+        raise InputError("there are no samples to answer; the input is empty")
+
+
+def new_samples(
+    model: CategoryDiscoverer,
+    source: str,
+    encoding: Encoding,
+    summary: Summary,
+    *,
+    text: str | None = None,
+    id: str | None = None,
+) -> Iterator[Samples]:
+    """The samples of a source. Parquet is read in a stream, so that it may be larger than memory."""
+    place = place_of(source)
+    if isinstance(place, str) or (is_columnar(place) and kind_of(place, text) is None):
+        yield from _parquet_samples(model, place, id)
+        return
+    collection = features_for(model.encoder_, read_source(source, text=text, id=id), encoding)
+    summary.notes.extend(collection.notes)
+    yield from _collection_samples(model, collection)
+
+
+def streamed_samples(model: CategoryDiscoverer, stream: BinaryIO, encoding: Encoding) -> Iterator[Samples]:
+    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also their paths."""
+    record = model.encoder_
+    if record is None or holds_features(stream):
+        for ids, features in read_stream(stream, model.n_features_in_):
+            yield Samples(ids, features, pa.table({}))
+        return
+    kind = record["kind"]
+    encoder = encoder_for(record, kind, encoding)
+    for ids, texts in read_items(stream, "text" if kind == "texts" else "path"):
+        items: Sequence[Any] = texts if kind == "texts" else [Path(name) for name in texts]
+        collection = RawCollection(kind, items, tuple(ids), np.full(len(ids), UNLABELLED))
+        found = as_features(collection, encoding, encoder)
+        if found.skipped:
+            raise InputError(f"{found.skipped[0][0]} cannot be read: {found.skipped[0][1]}")
+        others = pa.table({"text": texts} if kind == "texts" else {})
+        yield Samples(ids, found.features, others)
+
+
+def _collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Iterator[Samples]:
+    features = collection.arranged(model.source_columns_)
+    others = dict(collection.others)
+    if collection.texts is not None and not others:
+        others["text"] = collection.texts
+    table = pa.table({name: column_of(cells) for name, cells in others.items()})
+    for first in range(0, len(collection), BLOCK_ROWS):
+        rows = slice(first, first + BLOCK_ROWS)
+        yield Samples(collection.sample_ids(rows), features[rows], table[rows] if others else table)
+        report_progress("predicting", min(rows.stop, len(collection)), len(collection))
+
+
+def _parquet_samples(model: CategoryDiscoverer, source: str | Path, id: str | None) -> Iterator[Samples]:
+    from newkinds.data.parquet import ID, ParquetFiles
+
+    files = ParquetFiles.open(source)
+    check_same_encoder(model.encoder_, read_encoder_record(files.metadata(ENCODER_METADATA), Path(files.name)))
+    id_column = id or ID
+    if id is not None and id not in files.other_columns:
+        raise InputError(
+            f"{source} has no column {id!r} to name samples by; it has {', '.join(files.schema.names)}"
+        )
+    first = 0
+    for others, features in files.feature_blocks():
+        rows = range(first, first + len(features))
+        if id_column in others.column_names:
+            ids = others[id_column].cast(pa.string())
+        else:
+            ids = pa.array(np.arange(rows.start, rows.stop)).cast(pa.string())
+        columns = others.drop_columns([ID]) if id_column == ID and ID in others.column_names else others
+        yield Samples(ids, in_order(features, files.feature_columns, model.source_columns_), columns)
+        first = rows.stop
+        report_progress("predicting", first, files.n_rows)
+
+
+def column_of(cells: Sequence[Any]) -> pa.Array:
+    """Cells as a column: numbers, truth values and texts as they are, other things and mixtures as text."""
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if len(kinds) > 1 or not kinds <= {int, float, bool, str}:
+        cells = [cell if cell is None or isinstance(cell, str) else _as_text(cell) for cell in cells]
+    try:
+        return pa.array(cells)
+    except (OverflowError, pa.ArrowException):  # whole numbers beyond 64 bits
+        return pa.array([None if cell is None else str(cell) for cell in cells])
+
+
+def _as_text(cell: Any) -> str:
+    return json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, list | dict) else str(cell)
