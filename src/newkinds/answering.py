@@ -4,8 +4,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -127,8 +128,8 @@ def new_samples(
     yield from _collection_samples(model, collection)
 
 
-def streamed_samples(model: CategoryDiscoverer, stream: BinaryIO, encoding: Encoding) -> Iterator[Samples]:
-    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also their paths."""
+def streamed_samples(model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding) -> Iterator[Samples]:
+    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths."""
     record = model.encoder_
     if record is None or holds_features(stream):
         for ids, features in read_stream(stream, model.n_features_in_):

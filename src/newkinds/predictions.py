@@ -71,16 +71,16 @@ def predictions_table(
         A sample is left open (category -1 without a name) if the model is less sure of it than this probability.
     """
     result = model.assess(features, categories, reject)
-    every = [UNLABELLED, *model.categories_.tolist()]
-    known = set(model.known_categories_.tolist())
-    kinds = ["open", *("known" if category in known else "new" for category in every[1:])]
-    at = pa.array(np.searchsorted(every, result.categories))
+    found, inverse = np.unique(result.categories, return_inverse=True)
+    kinds = np.where(np.isin(found, model.known_categories_), "known", "new")
+    kinds = np.where(found == UNLABELLED, "open", kinds)
+    at = pa.array(inverse)
     return pa.table(
         {
             "id": ids if isinstance(ids, pa.Array | pa.ChunkedArray) else text_column("id", list(ids)),
             "category": result.categories,
-            "name": text_column("name", [names.get(category, "") for category in every]).take(at),
-            "kind": pa.array(kinds).take(at),
+            "name": text_column("name", [names.get(category, "") for category in found.tolist()]).take(at),
+            "kind": pa.array(kinds.tolist(), pa.string()).take(at),
             "confidence": result.confidence.astype(np.float32),
             "novelty": result.novelty.astype(np.float32),
         },

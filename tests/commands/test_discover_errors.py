@@ -21,7 +21,6 @@ from tests.commands.command_line import (
 @pytest.mark.parametrize(
     ("arrays", "options", "says"),
     [
-        ({"labels": np.full(N, -1)}, [], "no sample is labelled"),
         ({"labels": TRUTH}, [], "every sample is labelled"),
         ({"labels": TRUTH.astype(str)}, [], "every sample is labelled"),
         ({}, ["--n-categories", "1"], "n_categories=1 is fewer than the 2"),
@@ -41,7 +40,6 @@ from tests.commands.command_line import (
         ({"images": np.zeros((N, 2, 2))}, [], "image"),
     ],
     ids=[
-        "none labelled",
         "all labelled",
         "all named",
         "K too small",

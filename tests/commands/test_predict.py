@@ -1,7 +1,5 @@
 """`newkinds predict`, from files and from standard input."""
 
-import csv
-import io
 import json
 import os
 import select
@@ -93,22 +91,16 @@ def test_predict_from_standard_input_writes_a_file(made, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
-def test_predict_from_an_empty_stream_writes_an_empty_table(made, tmp_path, form):
+def test_an_empty_stream_is_an_error_and_leaves_no_file(made, tmp_path, form):
     out = tmp_path / f"new.{form}"
-    assert printed("predict", made, "-", "--out", out, stdin=b"") == ""
-    if form == "parquet":
-        assert pq.read_table(out).column_names == COLUMNS
-        assert pq.read_table(out).num_rows == 0
-    elif form == "csv":
-        assert list(csv.reader(io.StringIO(out.read_text()))) == [COLUMNS]
-    else:
-        assert out.read_bytes() == b""
+    fail("predict", made, "-", "--out", out, says="no samples.*empty", stdin=b"\n\n")
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("ids", [None, np.array([f"bird {i}" for i in range(N)])], ids=["numbers", "names"])
 def test_every_block_of_samples_has_its_own_ids(made, tmp_path, monkeypatch, ids):
     """Large collections are answered in blocks."""
-    monkeypatch.setattr("newkinds.commands.predict.PREDICTED_ROWS", 7)
+    monkeypatch.setattr("newkinds.answering.BLOCK_ROWS", 7)
     source = write(tmp_path / "new.npz", **({} if ids is None else {"ids": ids}))
     rows = rows_of(printed("predict", made, source))
     assert [row["id"] for row in rows] == [str(i) for i in (range(N) if ids is None else ids)]

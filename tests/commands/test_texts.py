@@ -55,7 +55,7 @@ def test_texts_from_end_to_end(tickets, tmp_path, own_cache):
     record = record_of(tmp_path / "run")
     assert record["encoder"]["name"] == "all-MiniLM-L6-v2"
     assert record["encoder"]["kind"] == "texts"
-    assert record["skipped"] == [["16", "the text is blank"]]
+    assert record["skipped"] == [["16", "the text on line 18 is blank"]]
     assert record["score"]["all"] >= 0.8
     assert any("same content as a labelled one: 1, such as 15 and 0" in note for note in record["warnings"])
     assert list(own_cache.rglob("*.records"))

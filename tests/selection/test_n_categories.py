@@ -180,10 +180,18 @@ def test_unfit_arguments_are_named(arguments: dict[str, Any], message: str) -> N
         estimate_n_categories(X, y, **arguments)
 
 
-def test_max_acc_without_labels_is_refused() -> None:
+@pytest.mark.parametrize("method", ["rehearsal", "max-acc-kmeans", "max-acc-pim"])
+def test_rules_that_score_by_labels_are_refused_without_any(method: CountRule) -> None:
     X, _ = blobs(3, known=0)
     with pytest.raises(InputError, match="scores by the labelled samples, and there are none"):
-        estimate_n_categories(X, np.full(len(X), -1))
+        estimate_n_categories(X, np.full(len(X), -1), method)
+
+
+def test_where_no_rule_is_named_and_too_little_is_known_the_silhouette_counts() -> None:
+    X, truth = blobs(3, known=0)
+    for labels in (np.full(len(X), -1), np.where(np.arange(len(X)) == 0, 0, -1)):
+        count = estimate_n_categories(X, labels, bounds=(2, 6), random_state=0)
+        assert (count.method, count.n_categories) == ("silhouette", 3)
 
 
 def test_max_acc_with_pim_trains_the_papers_objective(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """From features to a run folder: what `demo` and `discover` share."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ def fit_and_save(
     from newkinds.staging import discard, staged
     from newkinds.terminal import Screen, progress_bars, show_run
 
+    warnings.filterwarnings("ignore", message=".*no sample is labelled")  # said in the run, in words for people
     states = out.absolute().with_name(f".{out.name}.checkpoint")
     saving = checkpointing(states, checkpoint) if checkpoint > 0 else nullcontext()
     if rank() > 0:

@@ -113,6 +113,8 @@ def kind_of(path: Path, text: str | None = None) -> Kind | None:
         return "texts"
     if path.suffix.lower() in FEATURE_ENDINGS:
         return None
+    if not path.exists():
+        return None
     what = f"a {path.suffix} file" if path.suffix else "a file without an ending"
     raise InputError(f"{path} is {what}, which is not read; a source is {SOURCES}")
 

@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -96,20 +97,20 @@ def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str
             yield ids, texts
 
 
-def holds_features(stream: BinaryIO) -> bool:
+def holds_features(stream: BufferedReader) -> bool:
     """Whether a stream begins like feature vectors; waits for its first bytes, and leaves them there."""
-    peek = getattr(stream, "peek", None)
-    first = peek(PEEKED).split(b"\n")[0].strip() if peek is not None else b""
+    first = stream.peek(PEEKED).split(b"\n")[0].strip()
     if first.startswith(b"{"):
         return b'"features"' in first
     return bool(re.fullmatch(rb"\[?\s*[-+0-9.eE]+(\s*,\s*[-+0-9.eE]+)+.*", first, re.DOTALL))
 
 
-def standard_input() -> BinaryIO:
+def standard_input() -> BufferedReader:
     """Standard input as bytes, or an error where it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed; pipe samples into the command, or name a file instead of -")
-    return sys.stdin.buffer
+    stream: Any = sys.stdin.buffer
+    return stream if hasattr(stream, "peek") else BufferedReader(stream)
 
 
 def _arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:

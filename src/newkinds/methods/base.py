@@ -23,7 +23,7 @@ from newkinds.methods.parameters import (
 )
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.selection.calibration import Calibration
-from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories
+from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
 from newkinds.selection.problem import FLOATS, Problem, as_array, make_problem
 
 ASSESSED_ROWS = 1 << 12
@@ -157,8 +157,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         if not isinstance(wanted, str):
             return problem.check_n_categories(wanted), None
         rule = self._auto_rule() if wanted == AUTO else cast(CountRule, wanted)
-        if wanted == AUTO and problem.n_known < (2 if rule == "rehearsal" else 1):
-            rule = "silhouette"
+        usual = usual_rule(rule, problem)
+        if wanted == AUTO and usual != rule:
+            rule = usual
         elif problem.n_known and problem.most_categories == problem.n_known:
             return problem.n_known, None  # everything is labelled: there is nothing new to find
         count = search_n_categories(problem, rule, self._search())

@@ -98,8 +98,9 @@ def estimate_n_categories(
     y : array-like of shape (samples,)
         Integers, -1 = unlabelled.
     method : {"rehearsal", "max-acc-pim", "max-acc-kmeans", "silhouette"}, optional
-        By default what the recipe does: "rehearsal" in ours, "max-acc-pim" in the others. "rehearsal" (see
-        `newkinds.selection.counting`) needs two known categories, the others one; "silhouette" needs no labels.
+        By default what the recipe does: "rehearsal" in ours, "max-acc-pim" in the others, "silhouette" where too
+        little is known for these. "rehearsal" (see `newkinds.selection.counting`) needs two known categories, the
+        others one; "silhouette" needs no labels.
     bounds : (int, int), optional
         Least and most categories; by default the number of known ones and min(1000, samples // 2).
     n_init : int
@@ -130,7 +131,7 @@ def estimate_n_categories(
         raise InputError(f"the recipe must be one of {', '.join(RECIPES)}; got {recipe!r}")
     if solver is not None and solver not in SOLVERS:
         raise InputError(f"the solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
-    method = RECIPES[recipe].n_categories_rule if method is None else method
+    method = usual_rule(RECIPES[recipe].n_categories_rule, problem) if method is None else method
     if method != "max-acc-pim" and (solver is not None or recipe != "newkinds"):
         raise InputError(f"recipe and solver are those of max-acc-pim: there is nothing to choose for {method}")
     return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
@@ -144,6 +145,11 @@ class Search:
     n_init: int = 10
     recipe: RecipeName = "newkinds"
     solver: SolverName | None = None
+
+
+def usual_rule(rule: CountRule, problem: Problem) -> CountRule:
+    """A recipe's rule, or the silhouette where too few categories are known for it."""
+    return "silhouette" if problem.n_known < (2 if rule == "rehearsal" else 1) else rule
 
 
 def search_n_categories(problem: Problem, method: CountRule, search: Search) -> CategoryCount:
