@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from newkinds import InputError
 from newkinds.data import digits
+from newkinds.engine.partitioner import BLOCK_ELEMENTS, blocks
 from newkinds.methods import METHODS, CategoryDiscoverer
 
 FAST: dict[str, dict[str, Any]] = {
@@ -99,16 +100,18 @@ def test_answers_about_very_many_categories_are_computed_in_smaller_blocks(
     model = METHODS["sskm"](n_categories=5, random_state=0).fit(features, labels)
     whole = model.assess(features)
     sizes = []
-    unit = model._unit
 
-    def recording(block: np.ndarray, first: int = 0) -> np.ndarray:
-        sizes.append(len(block))
-        return unit(block, first)
+    def recording(n_samples: int, columns: int, device: str) -> list[slice]:
+        cut = blocks(n_samples, columns, device)
+        sizes.extend(part.stop - part.start for part in cut)
+        return cut
 
-    monkeypatch.setattr(model, "_unit", recording)
-    monkeypatch.setattr("newkinds.methods.base.ASSESSED_ELEMENTS", 16)
+    monkeypatch.setattr("newkinds.engine.partitioner.blocks", recording)
+    monkeypatch.setitem(BLOCK_ELEMENTS, "cpu", 16)
     parts = model.assess(features)
     assert max(sizes) == 3
+    log_p = model._calibrated.log_probabilities(features / np.linalg.norm(features, axis=1, keepdims=True))
+    assert np.allclose(parts.confidence, np.exp(log_p.max(axis=1)), rtol=1e-6)
     assert np.array_equal(parts.categories, whole.categories)
     assert np.allclose(parts.confidence, whole.confidence, rtol=1e-12)
     assert np.allclose(parts.novelty, whole.novelty, rtol=1e-12)

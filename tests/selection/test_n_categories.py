@@ -188,7 +188,7 @@ def test_rules_that_score_by_labels_are_refused_without_any(method: CountRule) -
 
 
 def test_where_no_rule_is_named_and_too_little_is_known_the_silhouette_counts() -> None:
-    X, truth = blobs(3, known=0)
+    X, _ = blobs(3, known=0)
     for labels in (np.full(len(X), -1), np.where(np.arange(len(X)) == 0, 0, -1)):
         count = estimate_n_categories(X, labels, bounds=(2, 6), random_state=0)
         assert (count.method, count.n_categories) == ("silhouette", 3)

@@ -6,7 +6,7 @@ Remote addresses are those that pyarrow's file systems know (`s3://â€¦`, `gs://â
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
 
 from newkinds.data.files import checked, is_parquet, load_checked
 from newkinds.data.remote import remote_file
@@ -27,7 +28,7 @@ from newkinds.runtime import check_memory
 PARQUET = "a Parquet file"
 MOST_NUMBERS = 8
 """Columns of numbers that a table of texts may have; with more, it holds features, each with a text to show."""
-BLOCK_ROWS = 1 << 15
+BLOCK_ROWS = 1 << 14
 """Rows that are read at a time."""
 FEATURES, LABEL, TRUTH, TEXT, ID = "features", "label", "truth", "text", "id"
 EXTRAS = {ID: "ids", LABEL: "labels", TRUTH: "truth", TEXT: "texts"}
@@ -86,16 +87,13 @@ class ParquetFiles:
         return checked(self.name, PARQUET, self.dataset.to_table)
 
     def blocks(self, columns: list[str] | None = None, n_rows: int = BLOCK_ROWS) -> Iterator[pa.Table]:
-        """The rows in order, so many at a time; memory does not grow with the files."""
-        batches = self.dataset.to_batches(
-            columns=columns, batch_size=n_rows, batch_readahead=2, fragment_readahead=1
-        )
-        while True:
-            batch = checked(self.name, PARQUET, lambda: next(batches, None))
-            if batch is None:
-                return
-            if batch.num_rows:
-                yield pa.Table.from_batches([batch])
+        """The rows in order, at most so many at a time; memory does not grow with the files."""
+        wanted = self.schema.names if columns is None else columns
+        for fragment in self.dataset.get_fragments():
+            parts = _blocks_of(fragment, self.schema, wanted, n_rows)
+            while (block := checked(self.name, PARQUET, partial(next, parts, None))) is not None:
+                if block.num_rows:
+                    yield block
 
     @property
     def has_features(self) -> bool:
@@ -186,6 +184,26 @@ class ParquetFiles:
         if features is None:
             raise InputError(f"{self.name} has no rows; its columns are {', '.join(self.schema.names) or 'none'}")
         return pa.concat_tables(others), features
+
+
+def _blocks_of(fragment: ds.Fragment, schema: pa.Schema, columns: list[str], n_rows: int) -> Iterator[pa.Table]:
+    """The rows of one file. A file's own reader takes a fraction of the time and memory of a data set's."""
+    if not isinstance(fragment, ds.ParquetFileFragment):
+        for batch in fragment.to_batches(columns=columns, batch_size=n_rows):
+            yield pa.Table.from_batches([batch])
+        return
+    by_folder = ds.get_partition_keys(fragment.partition_expression)  # year=2026
+    is_local = isinstance(fragment.filesystem, pa_fs.LocalFileSystem)
+    with pa.memory_map(fragment.path) if is_local else fragment.open() as file:
+        reader = pq.ParquetFile(file)
+        own = reader.schema_arrow.names
+        for batch in reader.iter_batches(n_rows, columns=[name for name in columns if name in own]):
+            block = pa.Table.from_batches([batch])
+            for name in columns:
+                if name not in own:
+                    value = pa.scalar(by_folder.get(name), schema.field(name).type)
+                    block = block.append_column(name, pa.repeat(value, block.num_rows))
+            yield block.select(columns)
 
 
 def _is_list(kind: pa.DataType) -> bool:

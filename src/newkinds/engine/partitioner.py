@@ -56,6 +56,29 @@ class Partitioner:
             columns[rows] = log_p.argmax(dim=1).cpu().numpy()
         return columns
 
+    def verdicts(
+        self, features: npt.NDArray[np.floating[Any]], n_first: int, columns: IntArray | None = None
+    ) -> tuple[IntArray, npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Of each sample its column, the probability of that, and of all columns but the first `n_first` together.
+
+        The column is the most probable one, the first of equals, or the one in `columns`. Probabilities are those
+        of `log_probabilities`, without an array of them all.
+        """
+        chosen = np.empty(len(features), dtype=np.int64) if columns is None else columns
+        confidence, rest = np.empty(len(features)), np.empty(len(features))
+        scaled, bias = self._scaled(torch.device("cpu"))
+        for rows in blocks(len(features), len(self.weights), "cpu"):
+            block = torch.from_numpy(features[rows]).double()
+            logits = torch.addmm(bias, block, scaled[0].T)
+            if columns is None:
+                chosen[rows] = logits.numpy().argmax(axis=1)
+            p = logits.sub_(logits.amax(dim=1, keepdim=True)).exp_()
+            total = p.sum(dim=1)
+            own = p.gather(1, torch.from_numpy(chosen[rows, None]))[:, 0]
+            confidence[rows] = (own / total).numpy()
+            rest[rows] = (p[:, n_first:].sum(dim=1) / total).numpy()
+        return chosen, confidence, rest
+
     def margins(self, features: npt.NDArray[np.floating[Any]] | Tensor, n_first: int) -> npt.NDArray[np.float64]:
         """By how much the log-probability of the best of the first columns exceeds that of the best of the rest."""
         result = np.empty(len(features))
@@ -72,12 +95,15 @@ class Partitioner:
         device = (
             torch.device("cpu") if samples.device.type == "mps" else samples.device
         )  # mps has no double precision
-        weights = torch.from_numpy(np.asarray(self.weights, dtype=np.float64)).to(device)
-        temperature = torch.tensor([self.temperature], dtype=torch.float64, device=device)
-        scaled, bias = scale(weights[None], temperature, self.geometry == "euclidean")
-        for rows in blocks(len(samples), len(weights), device.type):
+        scaled, bias = self._scaled(device)
+        for rows in blocks(len(samples), len(self.weights), device.type):
             block = samples[rows].to(device=device, dtype=torch.float64)
             yield rows, log_probabilities(block, scaled, bias)[0].T
+
+    def _scaled(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        weights = torch.from_numpy(np.asarray(self.weights, dtype=np.float64)).to(device)
+        temperature = torch.tensor([self.temperature], dtype=torch.float64, device=device)
+        return scale(weights[None], temperature, self.geometry == "euclidean")
 
 
 @dataclass(frozen=True)

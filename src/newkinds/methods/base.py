@@ -27,8 +27,7 @@ from newkinds.selection.n_categories import CategoryCount, Search, search_n_cate
 from newkinds.selection.problem import FLOATS, Problem, as_array, make_problem
 
 ASSESSED_ROWS = 1 << 12
-ASSESSED_ELEMENTS = 1 << 24
-"""Probabilities that `assess` computes at a time."""
+"""Samples that `assess` looks at at a time."""
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
 CALIBRATION_ARRAY = "calibration"
@@ -239,15 +238,12 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         if categories is not None:
             columns[:] = np.searchsorted(self.categories_, categories)
         confidence, novelty = np.empty(len(features)), np.empty(len(features))
-        n_rows = max(1, min(ASSESSED_ROWS, ASSESSED_ELEMENTS // len(self.categories_)))
-        for first in range(0, len(features), n_rows):
-            rows = slice(first, first + n_rows)
-            log_p = partitioner.log_probabilities(self._unit(features[rows], first))
-            if categories is None:
-                columns[rows] = log_p.argmax(axis=1)
-            p = np.exp(log_p)
-            confidence[rows] = np.take_along_axis(p, columns[rows, None], axis=1)[:, 0]
-            novelty[rows] = self.calibration_.novelty(p[:, n_known:].sum(axis=1))
+        for first in range(0, len(features), ASSESSED_ROWS):
+            rows = slice(first, first + ASSESSED_ROWS)
+            settled = None if categories is None else columns[rows]
+            unit = self._unit(features[rows], first)
+            columns[rows], confidence[rows], rest = partitioner.verdicts(unit, n_known, settled)
+            novelty[rows] = self.calibration_.novelty(rest)
         assigned = self.categories_[columns]
         if reject is not None:
             assigned = np.where(confidence < reject, UNLABELLED, assigned)
