@@ -21,6 +21,7 @@ from newkinds.run_folder import read_run
 from newkinds.selection.n_categories import COUNT_RULES
 from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rules import LAM_RULES
+from newkinds.sorting import TRANSFERS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
@@ -31,7 +32,7 @@ LEVELS = {
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
-    **dict.fromkeys(("predictions", "runs", "encoders", "answering"), 4),
+    **dict.fromkeys(("predictions", "spreadsheets", "runs", "kinds", "sorting", "encoders", "answering"), 4),
     **dict.fromkeys(("report", "benchmark", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
@@ -86,7 +87,16 @@ def test_looking_at_a_run_does_not_wait_for_pytorch() -> None:
 
 
 def test_optional_packages_are_never_imported_by_the_methods() -> None:
-    optional = ["transformers", "onnxruntime", "sentence_transformers", "umap", "fastapi", "PIL", "matplotlib"]
+    optional = [
+        "transformers",
+        "onnxruntime",
+        "sentence_transformers",
+        "umap",
+        "fastapi",
+        "PIL",
+        "matplotlib",
+        "openpyxl",
+    ]
     code = f"import sys, newkinds.cli, newkinds.runs; print([m for m in {optional} if m in sys.modules])"
     assert run_python(code) == "[]"
 
@@ -127,6 +137,7 @@ def test_every_name_stands_for_something_and_everything_has_its_name() -> None:
     assert set(get_args(names.CountRule)) == set(COUNT_RULES)
     assert set(get_args(names.RecipeName)) == set(RECIPES)
     assert set(get_args(names.PredictionFormat)) == set(WRITERS)
+    assert set(get_args(names.Transfer)) == set(TRANSFERS)
     assert set(get_args(names.BenchmarkName)) == {*REPORTS, "all"}
     assert set(names.TABLE_ENDINGS) == set(tables.READERS)
     assert set(names.FEATURE_ENDINGS) == set(reading.READERS)

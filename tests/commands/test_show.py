@@ -17,7 +17,7 @@ from tests.commands.command_line import (
 
 def test_show_marks_the_new_and_gives_sizes(made):
     shown = printed("show", made)
-    assert "2 known categories, 1 new" in shown
+    assert "60 samples (20 labelled): 2 known kinds and 1 new one (3 in all, as asked)" in shown
     assert re.search(r"0\s+0\s+20\s+10", shown)
     assert re.search(r"2\s+new-1 new\s+20\s+0", shown)
     assert "λ 0.3" in shown
