@@ -32,7 +32,7 @@ LEVELS = {
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
-    **dict.fromkeys(("predictions", "spreadsheets", "runs", "kinds", "sorting", "encoders", "answering"), 4),
+    **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
     **dict.fromkeys(("report", "benchmark", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,

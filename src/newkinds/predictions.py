@@ -29,8 +29,8 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import PREDICTION_FORMATS, PredictionFormat
 from newkinds.run_folder import find_category, read_predictions
-from newkinds.spreadsheets import Sheet
 from newkinds.staging import Check, refuse_existing, staged
+from newkinds.workbooks import Sheet
 
 if TYPE_CHECKING:
     from newkinds.methods import CategoryDiscoverer

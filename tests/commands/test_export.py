@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from newkinds import spreadsheets
+from newkinds import workbooks
 from tests.commands.command_line import LABELS, NAMES, SMALL, TRUTH, N, X, fail, printed, record_of, succeed, write
 
 COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "given", "truth", "text"]
@@ -65,11 +65,12 @@ def test_nothing_in_a_workbook_is_a_formula(texts_run, tmp_path):
 
 def test_the_header_of_a_workbook_stays_in_sight_and_odd_columns_are_explained(texts_run, tmp_path):
     succeed("export", texts_run, tmp_path / "a.xlsx")
-    book = openpyxl.load_workbook(tmp_path / "a.xlsx")
-    assert book.sheetnames == ["predictions", "about"]
-    assert book["predictions"].freeze_panes == "A2"
-    assert book["predictions"].auto_filter.ref == f"A1:I{N + 1}"
-    assert [row[0] for row in book["about"].iter_rows(values_only=True)] == ["confidence", "novelty"]
+    sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["predictions"]
+    assert sheet.freeze_panes == "A2"
+    assert sheet.auto_filter.ref == f"A1:I{N + 1}"
+    comments = [cell.comment.text for cell in sheet[1] if cell.comment]
+    assert comments[0] == "confidence: how probable it is that a sample belongs to its kind"
+    assert comments[1].startswith("novelty: ")
 
 
 def test_csv_jsonl_and_parquet_say_the_same(texts_run, tmp_path):
@@ -147,15 +148,15 @@ def test_without_openpyxl_the_error_names_the_extra(made, tmp_path, monkeypatch)
 
 
 def test_more_rows_than_a_sheet_holds_are_refused_before_anything_is_written(made, tmp_path, monkeypatch):
-    monkeypatch.setattr(spreadsheets, "MOST_ROWS", N)
+    monkeypatch.setattr(workbooks, "MOST_ROWS", N)
     fail("export", made, tmp_path / "a.xlsx", says=r"holds 59 samples, these are 60; write a \.csv or \.parquet")
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(spreadsheets, "MOST_ROWS", N + 1)
+    monkeypatch.setattr(workbooks, "MOST_ROWS", N + 1)
     succeed("export", made, tmp_path / "a.xlsx")
 
 
 def test_texts_longer_than_a_cell_are_cut_and_that_is_said(tmp_path, caplog):
-    sheet = spreadsheets.Sheet("predictions")
+    sheet = workbooks.Sheet("predictions")
     sheet.begin(["text"])
     sheet.add(pa.table({"text": ["a" * 32_767, "b" * 32_768, "🦉" * 16_384]}))
     with (tmp_path / "a.xlsx").open("wb") as file:
@@ -165,10 +166,18 @@ def test_texts_longer_than_a_cell_are_cut_and_that_is_said(tmp_path, caplog):
     assert "cell of Excel holds 32,767 characters: 2" in caplog.text
 
 
-def test_an_exported_table_has_what_discover_needs_as_labels(made, tmp_path):
-    succeed("export", made, tmp_path / "a.csv", "--min-confidence", "0.5", "-q")
-    header = (tmp_path / "a.csv").read_text("utf-8").splitlines()[0].split(",")
-    assert {"id", "name"} <= set(header)
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "jsonl", "parquet"])
+def test_an_exported_table_can_be_fed_back_as_labels(texts_run, tmp_path, ending):
+    """The less sure half is left out, and so unlabelled in the next run."""
+    confidence = sorted(row["confidence"] for row in predictions(texts_run) if not row["given"])
+    path = tmp_path / f"a.{ending}"
+    succeed("export", texts_run, path, "--min-confidence", confidence[20], "-q")
+    source = texts_run.parent / "a.parquet"
+    result = succeed("discover", source, "--labels", path, "--out", tmp_path / "again", *SMALL)
+    record = record_of(tmp_path / "again")
+    assert [category["name"] for category in record["categories"]] == ["new-1", "owl", "wren"]
+    assert record["source"]["labelled"] == 40
+    assert "sheets" not in result.stderr
 
 
 def test_predict_writes_workbooks_too(made, collection, tmp_path):

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from newkinds.sorting import LIST_FILE, PARTIAL_FILE
+from newkinds.sorting import LIST_FILE, PARTIAL_FILE, TRANSFERS
 from newkinds.staging import rename_to_free
 from tests.commands.command_line import (
     PATIENCE,
+    SMALL,
     change_column,
     command,
     fail,
+    invoke,
     printed,
     record_of,
     succeed,
@@ -173,6 +175,17 @@ def test_unsure_photos_get_a_folder_of_their_own_and_labelled_ones_do_not(sortab
         assert to.startswith("unsure/") == (Path(photo).parent.name == "unlabelled")
 
 
+def test_what_was_sorted_can_be_discovered_again_the_unsure_without_a_label(sortable, model, tmp_path):
+    values = iter([0.9] * 8 + [0.1] * 5 + [0.9] * 28)
+    change_column(sortable, "confidence", lambda _: next(values))
+    succeed("sort", sortable, "--into", tmp_path / "sorted", "--min-confidence", 0.5)
+    options = ["--encoder", model, "--workers", "0", "-q", *SMALL]
+    succeed("discover", tmp_path / "sorted", "--out", tmp_path / "again", *options)
+    record = record_of(tmp_path / "again")
+    assert [category["name"] for category in record["categories"]] == ["new-1", "owl", "wren"]
+    assert record["source"]["labelled"] == 36
+
+
 def test_only_new_kinds_are_sorted_on_request(sortable, photos, tmp_path):
     succeed("sort", sortable, "--into", tmp_path / "sorted", "--only-new", "--move")
     assert sorted(os.listdir(tmp_path / "sorted")) == ["new-1", LIST_FILE]
@@ -324,6 +337,22 @@ def test_what_fails_halfway_can_be_taken_back(sortable, photos, tmp_path, monkey
     assert "4 photos taken back" in printed("sort", "--undo", tmp_path / "sorted")
     assert tree(photos) == before
     assert not (tmp_path / "sorted").exists()
+
+
+def test_an_interrupted_sort_says_how_to_take_it_back(sortable, photos, tmp_path, monkeypatch):
+    before = tree(photos)
+
+    def interrupt(_, target):
+        if target.name == "4.png":
+            raise KeyboardInterrupt
+        target.write_bytes(b"")
+
+    monkeypatch.setitem(TRANSFERS, "copy", interrupt)
+    result = invoke("sort", sortable, "--into", tmp_path / "sorted")
+    assert result.exit_code == 130
+    assert f"`newkinds sort --undo {tmp_path / 'sorted'}` takes back what was" in result.stderr
+    assert (tmp_path / "sorted" / LIST_FILE).exists()
+    assert tree(photos) == before
 
 
 @pytest.mark.slow

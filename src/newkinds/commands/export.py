@@ -30,11 +30,13 @@ def export(
 
     The table can be given to `newkinds discover --labels`.
     """
+    from rich.console import Console
+
     from newkinds.errors import InputError
     from newkinds.predictions import format_of, saved_predictions, table_writer
     from newkinds.run_folder import RUN_FILES, read_run
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
-    from newkinds.terminal import Screen, show_exported
+    from newkinds.terminal import Screen, progress_bars, show_exported
 
     replace = accept_existing if force else refuse_existing
     form = format_of(out, None)
@@ -44,7 +46,7 @@ def export(
     table = saved_predictions(run, record, kinds=kind or (), min_confidence=min_confidence, only_new=only_new)
     if not len(table):
         raise InputError("no sample is left to write; ask for other kinds, or for less confidence")
-    with table_writer(out, form, replace) as write:
+    with progress_bars(Console(stderr=True), quiet), table_writer(out, form, replace) as write:
         write(table)
     if not quiet:
         show_exported(Screen(), record, table["category"].unique().to_pylist(), len(table), out)

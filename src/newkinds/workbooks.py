@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from newkinds.errors import InputError
 from newkinds.names import MEANINGS
+from newkinds.runtime import report_progress
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,12 +25,14 @@ IMPOSSIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that the format cannot hold."""
 WIDTHS = {"id": 36, "name": 24, "truth": 24, "text": 80}
 USUAL_WIDTH = 12
+WRITTEN_ROWS = 1 << 12
+"""Rows written at a time."""
 DECIMALS = 6
 """Of numbers in single precision; more would be noise."""
 
 
 class Sheet:
-    """A workbook in the making: one sheet of rows under a header that stays in sight, one that explains columns.
+    """A workbook in the making: a sheet of rows under a header that stays in sight and explains itself.
 
     Parameters
     ----------
@@ -53,6 +56,7 @@ class Sheet:
 
     def begin(self, columns: Sequence[str]) -> None:
         """The header."""
+        from openpyxl.comments import Comment
         from openpyxl.styles import Font
         from openpyxl.utils import get_column_letter
 
@@ -61,8 +65,10 @@ class Sheet:
         for number, name in enumerate(columns, start=1):
             self._sheet.column_dimensions[get_column_letter(number)].width = WIDTHS.get(name, USUAL_WIDTH)
         header = [self._make_cell(self._sheet, name) for name in columns]
-        for cell in header:
+        for name, cell in zip(columns, header, strict=True):
             cell.font = Font(bold=True)
+            if name in MEANINGS:
+                cell.comment = Comment(f"{name}: {MEANINGS[name]}", "newkinds")
         self._sheet.append(header)
         self._n_rows = 1
 
@@ -73,9 +79,11 @@ class Sheet:
                 f"a sheet of Excel holds {MOST_ROWS - 1:,} samples, these are {self._n_rows - 1 + len(table):,}; "
                 "write a .csv or .parquet file"
             )
-        for batch in table.to_batches(max_chunksize=1 << 14):
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+        for first in range(0, len(table), WRITTEN_ROWS):
+            rows = table.slice(first, WRITTEN_ROWS)
+            for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                 self._sheet.append([self._content(value) for value in row])
+            report_progress("writing the workbook", first + len(rows), len(table))
         self._n_rows += len(table)
 
     def save(self, file: BinaryIO) -> None:
@@ -84,11 +92,6 @@ class Sheet:
 
         if self._columns:
             self._sheet.auto_filter.ref = f"A1:{get_column_letter(len(self._columns))}{self._n_rows}"
-        about = self._book.create_sheet("about")
-        about.column_dimensions["B"].width = WIDTHS["text"]
-        for name in self._columns:
-            if name in MEANINGS:
-                about.append([name, MEANINGS[name]])
         self._book.save(file)
         if self._n_cut:
             logger.warning(
