@@ -107,7 +107,6 @@ Checkpoint = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace what an earlier command wrote there.")]
-
 OnlyNew = Annotated[bool, typer.Option("--only-new", help="Only samples of new kinds.")]
 
 
