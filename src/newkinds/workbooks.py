@@ -1,9 +1,11 @@
 """Tables as workbooks of Excel (.xlsx), row by row, with openpyxl (the extra `excel`)."""
 
 import logging
+import math
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from newkinds.errors import InputError
@@ -25,6 +27,10 @@ IMPOSSIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that the format cannot hold."""
 WIDTHS = {"id": 36, "name": 24, "truth": 24, "text": 80}
 USUAL_WIDTH = 12
+LARGEST_WHOLE = 10**15
+"""Excel keeps fifteen digits of a number."""
+FIRST_YEAR = 1900
+"""Excel's calendar begins here."""
 WRITTEN_ROWS = 1 << 12
 """Rows written at a time."""
 DECIMALS = 6
@@ -111,11 +117,12 @@ class Sheet:
                 self._sheet.close()
 
     def _content(self, value: Any) -> Any:
-        """A value as a cell takes it: texts stay texts, whatever they begin with."""
-        if isinstance(value, float):
+        """A value as a cell takes it: texts stay texts, whatever they begin with; what no cell can be is text."""
+        if isinstance(value, float) and math.isfinite(value):
             return round(value, DECIMALS)
-        if not isinstance(value, str):
+        if value is None or _fits(value):
             return value
+        value = str(value)
         if IMPOSSIBLE.search(value):
             value = IMPOSSIBLE.sub("\N{REPLACEMENT CHARACTER}", value)
             self._n_replaced += 1
@@ -127,6 +134,13 @@ class Sheet:
         cell = self._make_cell(self._sheet, value)
         cell.data_type, cell.quotePrefix = "s", True
         return cell
+
+
+def _fits(value: Any) -> bool:
+    """Whether a cell holds a value that is no text, without a loss."""
+    if isinstance(value, datetime):
+        return value.tzinfo is None and value.year >= FIRST_YEAR
+    return abs(value) <= LARGEST_WHOLE if isinstance(value, int) else False
 
 
 def _n_units(text: str) -> int:

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import math
 import sys
+from datetime import UTC, datetime
 
 import numpy as np
 import openpyxl
@@ -191,3 +193,23 @@ def test_a_collection_that_cannot_be_read_leaves_no_workbook(made, tmp_path):
     other = write(tmp_path / "other.npz", features=X[:, :3])
     fail("predict", made, other, "--out", tmp_path / "a.xlsx", says="features")
     assert not (tmp_path / "a.xlsx").exists()
+
+
+def test_what_a_cell_cannot_be_is_written_as_text(tmp_path):
+    values = {
+        "when": [datetime(2026, 3, 1, 12, 30), datetime(1066, 10, 14)],
+        "where": [datetime(2026, 3, 1, tzinfo=UTC), None],
+        "number": [12345678901234567, 7],
+        "share": [math.nan, math.inf],
+        "parts": [[1, 2], None],
+        "given": [True, False],
+    }
+    sheet = workbooks.Sheet("predictions")
+    sheet.begin(list(values))
+    sheet.add(pa.table(values))
+    with (tmp_path / "a.xlsx").open("wb") as file:
+        sheet.save(file)
+    assert [list(row.values()) for row in read_sheet(tmp_path / "a.xlsx")] == [
+        [datetime(2026, 3, 1, 12, 30), "2026-03-01 00:00:00+00:00", "12345678901234567", "nan", "[1, 2]", True],
+        ["1066-10-14 00:00:00", None, 7, "inf", None, False],
+    ]
