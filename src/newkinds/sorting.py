@@ -138,11 +138,7 @@ def plan_sorting(
     _check_into(into, run, root)
     table = read_predictions(run, record, pictures=False)
     given = table["given"].to_pylist() if "given" in table.column_names else [False] * len(table)
-    taken = {_key(name): 1 for name in (LIST_FILE, UNSURE_FOLDER)}
-    folders = {
-        category["id"]: free_name(safe_name(category["name"]) or f"kind-{category['id']}", "", taken)
-        for category in record["categories"]
-    }
+    folders = _folder_names(record, [LIST_FILE] if min_confidence is None else [LIST_FILE, UNSURE_FOLDER])
     wanted = {c["id"] for c in record["categories"] if c["kind"] == "new" or not only_new}
     taken_files: dict[str, dict[str, int]] = {}
     placements, missing, elsewhere = [], [], []
@@ -163,9 +159,9 @@ def plan_sorting(
         own_name = free_name(photo.stem, photo.suffix, taken_files.setdefault(folder, {}))
         placements.append(Placement(photo, f"{folder}/{own_name}"))
     used = {placement.folder for placement in placements}
-    kinds = {folders[category["id"]]: category["kind"] for category in record["categories"]} | {
-        UNSURE_FOLDER: "unsure"
-    }
+    kinds = {folders[category["id"]]: category["kind"] for category in record["categories"]}
+    if min_confidence is not None:
+        kinds[UNSURE_FOLDER] = "unsure"
     plan = Plan(
         into,
         root,
@@ -298,6 +294,15 @@ def free_name(stem: str, ending: str, taken: dict[str, int]) -> str:
 def _key(name: str) -> str:
     """Equal for names that some file system takes for the same."""
     return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _folder_names(record: dict[str, Any], reserved: list[str]) -> dict[int, str]:
+    """The name of each category's folder."""
+    taken = {_key(name): 1 for name in reserved}
+    return {
+        category["id"]: free_name(safe_name(category["name"]) or f"kind-{category['id']}", "", taken)
+        for category in record["categories"]
+    }
 
 
 def _find_root(run: Path, record: dict[str, Any], source: str | Path | None) -> Path:

@@ -153,11 +153,14 @@ def test_folders_have_names_that_every_file_system_takes(sortable, tmp_path):
 def test_kinds_that_differ_only_in_case_get_folders_of_their_own(sortable, tmp_path):
     rename_kind(sortable, "wren", "OWL")
     rename_kind(sortable, "new-1", "Unsure")
-    succeed("sort", sortable, "--into", tmp_path / "sorted", "--min-confidence", 1)
-    assert sorted(os.listdir(tmp_path / "sorted")) == ["OWL-2", LIST_FILE, "owl", "unsure"]
+    values = iter([0.9] * 40 + [0.1])
+    change_column(sortable, "confidence", lambda _: next(values))
+    change_column(sortable, "given", lambda _: False)
+    succeed("sort", sortable, "--into", tmp_path / "sorted", "--min-confidence", 0.5)
+    assert sorted(os.listdir(tmp_path / "sorted")) == ["OWL-2", "Unsure-2", LIST_FILE, "owl", "unsure"]
     shutil.rmtree(tmp_path / "sorted")
     succeed("sort", sortable, "--into", tmp_path / "sorted")
-    assert sorted(os.listdir(tmp_path / "sorted")) == ["OWL-2", "Unsure-2", LIST_FILE, "owl"]
+    assert sorted(os.listdir(tmp_path / "sorted")) == ["OWL-2", "Unsure", LIST_FILE, "owl"]
 
 
 def test_a_kind_that_is_called_like_the_list_does_not_take_its_place(sortable, tmp_path):
