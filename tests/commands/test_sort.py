@@ -298,6 +298,22 @@ def test_a_run_of_features_is_exported_instead(made, tmp_path):
     fail("sort", made, "--into", tmp_path / "sorted", says="is a run of features.*newkinds export")
 
 
+def test_a_run_of_features_whose_ids_are_files_is_sorted_if_it_is_said_where_they_are(run, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for i in range(60):
+        (tmp_path / "photos" / str(i)).write_bytes(bytes([i]))
+    succeed("sort", run, "--into", tmp_path / "sorted", "--source", tmp_path / "photos")
+    assert {path.name for path in (tmp_path / "sorted" / "new-1").iterdir()} == {str(i) for i in range(2, 60, 3)}
+
+
+def test_a_run_of_texts_is_exported_instead(run, tmp_path):
+    record = record_of(run)
+    record["encoder"] = {"name": "a", "kind": "texts", "fingerprint": "b"}
+    write_record(run, record)
+    says = "is a run of texts.*newkinds export"
+    fail("sort", run, "--into", tmp_path / "sorted", "--source", tmp_path, says=says)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
