@@ -21,6 +21,7 @@ from newkinds.run_folder import read_run
 from newkinds.selection.n_categories import COUNT_RULES
 from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rules import LAM_RULES
+from newkinds.sorting import TRANSFERS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
@@ -31,7 +32,7 @@ LEVELS = {
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
-    **dict.fromkeys(("predictions", "runs", "encoders", "answering"), 4),
+    **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
     **dict.fromkeys(("report", "benchmark", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
@@ -81,12 +82,22 @@ def test_importing_the_package_is_light() -> None:
 
 
 def test_looking_at_a_run_does_not_wait_for_pytorch() -> None:
-    code = "import sys, newkinds.cli, newkinds.terminal, newkinds.run_folder; print('torch' in sys.modules)"
+    rooms = ", ".join(f"newkinds.{room}" for room in ("cli", "terminal", "kinds", "sorting", "predictions"))
+    code = f"import sys, {rooms}; print('torch' in sys.modules)"
     assert run_python(code) == "False"
 
 
 def test_optional_packages_are_never_imported_by_the_methods() -> None:
-    optional = ["transformers", "onnxruntime", "sentence_transformers", "umap", "fastapi", "PIL", "matplotlib"]
+    optional = [
+        "transformers",
+        "onnxruntime",
+        "sentence_transformers",
+        "umap",
+        "fastapi",
+        "PIL",
+        "matplotlib",
+        "openpyxl",
+    ]
     code = f"import sys, newkinds.cli, newkinds.runs; print([m for m in {optional} if m in sys.modules])"
     assert run_python(code) == "[]"
 
@@ -127,6 +138,7 @@ def test_every_name_stands_for_something_and_everything_has_its_name() -> None:
     assert set(get_args(names.CountRule)) == set(COUNT_RULES)
     assert set(get_args(names.RecipeName)) == set(RECIPES)
     assert set(get_args(names.PredictionFormat)) == set(WRITERS)
+    assert set(get_args(names.Transfer)) == set(TRANSFERS)
     assert set(get_args(names.BenchmarkName)) == {*REPORTS, "all"}
     assert set(names.TABLE_ENDINGS) == set(tables.READERS)
     assert set(names.FEATURE_ENDINGS) == set(reading.READERS)

@@ -1,5 +1,6 @@
 """Run folders that earlier versions made are still read. The first release, 0.1.0, made `old_runs/pim`."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -37,8 +38,8 @@ def test_its_model_predicts_what_it_did(run: Path) -> None:
 
 def test_the_commands_read_it(run: Path) -> None:
     shown = printed("show", run)
-    assert "2 known categories, 1 new" in shown
-    assert "from 2 to 4 with a probability of 90 %" in shown
+    assert "2 known kinds and 1 new one (3 in all, 90 % sure between 2 and 4)" in shown
+    assert re.search(r"nearest kinds.*\n new-1 new", printed("show", run, "owl"))
     rows = rows_of(printed("predict", run, run / "features.npy"))
     assert [row["name"] for row in rows[:3]] == ["owl", "wren", "new-1"]
 

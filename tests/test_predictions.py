@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openpyxl import load_workbook
 
 from newkinds import InputError
 from newkinds.data import FeatureSet
@@ -56,6 +57,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     """The rows of a file of predictions, every value as text."""
     if path.suffix == ".parquet":
         rows = pq.read_table(path).to_pylist()
+    elif path.suffix == ".xlsx":
+        header, *lines = load_workbook(path)["predictions"].iter_rows(values_only=True)
+        rows = [dict(zip(header, line, strict=True)) for line in lines]
     elif path.suffix == ".jsonl":
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     else:
@@ -297,10 +301,11 @@ def test_the_format_is_the_one_asked_for_or_that_of_the_ending(path, wanted, for
 @pytest.mark.parametrize(
     ("path", "wanted", "says"),
     [
-        ("a.xlsx", None, r"written as csv, jsonl, parquet; got 'xlsx'"),
+        ("a.xls", None, r"written as csv, jsonl, parquet, xlsx; got 'xls'"),
         ("a", None, "got 'a file without an ending'"),
         (None, "xml", "got 'xml'"),
-        (None, "parquet", "Parquet cannot be written to standard output; name a file with --out"),
+        (None, "parquet", "parquet cannot be written to standard output; name a file with --out"),
+        (None, "xlsx", "xlsx cannot be written to standard output; name a file with --out"),
     ],
 )
 def test_a_format_that_is_not_written_is_refused(path, wanted, says):

@@ -295,3 +295,21 @@ def test_whenever_the_power_fails_there_is_the_old_or_the_new_whole(
         pytest.fail("it never came to its end")
     assert step >= (3 if folder else 2)
     assert outcomes == ({OLD, NEW} if earlier else {NEW})
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_where_the_system_has_no_such_rename_nothing_is_replaced_either(tmp_path, monkeypatch, has_links):
+    def no_links(*_, **__):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(staging, "_renameat2", lambda *_: False)
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(FileExistsError):
+        staging.rename_to_free(tmp_path / "new", tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "mine"
+    staging.rename_to_free(tmp_path / "new", tmp_path / "free")
+    assert (tmp_path / "free").read_text() == "new"
+    assert not (tmp_path / "new").exists()

@@ -2,14 +2,18 @@
 
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from newkinds.kinds import Kind, Neighbour, Sample, Sureness
 from newkinds.runtime import report_progress
 from newkinds.selection.n_categories import CategoryCount
-from newkinds.terminal import BAR_WIDTH, SHOWN_CATEGORIES, progress_bars, show_estimate, show_run
+from newkinds.terminal import BAR_WIDTH, SHOWN_CATEGORIES, progress_bars, show_estimate, show_kind, show_run
+
+HEADER = "id kind samples labelled confidence"
 
 
 def record(**changes: Any) -> dict[str, Any]:
@@ -43,28 +47,87 @@ def bar(share: float) -> str:
     return "█" * round(BAR_WIDTH * share)
 
 
-def test_a_run_is_summed_up() -> None:
-    assert shown(show_run, record()) == [
-        "tickets: 12,345 samples, 1,000 labelled; 1 known categories, 2 new",
-        "PIM, λ 0.2, temperature 40, fitted in 2.0 s by newkinds 1.2.3",
-        "id category samples labelled",
-        f"0 billing 5,000 1,000 {bar(1)}",
-        f"1 new-1 new 2,500 0 {bar(0.5)}",
+def run_lines(made: dict[str, Any], sureness: Sureness | None = None, **options: Any) -> list[str]:
+    return shown(show_run, made, Path("runs/my run"), sureness, **options)
+
+
+def after(lines: list[str], line: str) -> list[str]:
+    return lines[lines.index(line) + 1 :]
+
+
+def test_a_run_is_summed_up_the_kinds_first_and_the_settings_last() -> None:
+    sureness = Sureness({0: 0.914, 1: 0.5}, n_unsure=1234, n_unlabelled=11345)
+    assert run_lines(record(warnings=["one is empty"]), sureness) == [
+        "tickets",
+        "12,345 samples (1,000 labelled): 1 known kind and 2 new ones (3 in all, as asked)",
+        "",
+        HEADER,
+        f"0 billing 5,000 1,000 91 % {bar(1)}",
+        f"1 new-1 new 2,500 0 50 % {bar(0.5)}",
         "2 new-2 new 0 0",
+        "",
+        "confidence: how probable it is that a sample belongs to its kind",
+        "Unsure: 1,234 of 11,345 unlabelled samples, with a confidence below 50 %",
+        "Warning: one is empty",
+        "",
+        "Next:",
+        "open 'runs/my run/report.html' the kinds with typical samples, in a browser",
+        "newkinds show 'runs/my run' new-1 one kind: typical, doubtful, alike",
+        "newkinds export 'runs/my run' kinds.csv a table of the samples; kinds.xlsx for Excel",
+        "newkinds predict 'runs/my run' more.npy the same kinds for new samples",
+        "",
+        "PIM, λ 0.2, temperature 40, fitted in 2.0 s by newkinds 1.2.3; more with show --details",
     ]
 
 
+@pytest.mark.parametrize(
+    ("kinds", "says"),
+    [
+        (["known", "new"], "1 known kind and 1 new one (2 in all, as asked)"),
+        (["known", "known"], "2 known kinds and 0 new ones (2 in all, as asked)"),
+        (["new"], "1 new kind (1 in all, as asked)"),
+        (["new"] * 3, "3 new kinds (3 in all, as asked)"),
+    ],
+)
+def test_kinds_are_counted_in_words(kinds: list[str], says: str) -> None:
+    categories = [{**record()["categories"][0], "kind": kind} for kind in kinds]
+    assert run_lines(record(categories=categories))[1].endswith(f": {says}")
+
+
+def test_that_nothing_is_unsure_is_said() -> None:
+    lines = run_lines(record(), Sureness({0: 0.9}, n_unsure=0, n_unlabelled=3))
+    assert "Unsure: none; every unlabelled sample has a confidence of at least 50 %" in lines
+
+
+def test_what_can_be_done_next_depends_on_what_the_run_was_made_of() -> None:
+    photos = run_lines(record(encoder={"name": "a", "kind": "images", "fingerprint": "b"}))
+    assert "newkinds sort 'runs/my run' --into sorted the photos in folders, one for each kind" in photos
+    assert any(line.startswith("newkinds predict 'runs/my run' more-photos ") for line in photos)
+    texts = run_lines(record(encoder={"name": "a", "kind": "texts", "fingerprint": "b"}))
+    assert any(line.startswith("newkinds predict 'runs/my run' more.csv ") for line in texts)
+    assert not any("newkinds sort" in line for line in texts)
+
+
+def test_a_command_is_never_broken_into_lines() -> None:
+    console = Console(file=io.StringIO(), width=40, color_system=None)
+    show_run(console, record(), Path("a-long-folder/" * 5))
+    assert isinstance(console.file, io.StringIO)
+    assert f"newkinds predict {'a-long-folder/' * 4}a-long-folder more.npy" in console.file.getvalue()
+
+
 def test_a_method_without_lam_shows_none() -> None:
-    lines = shown(show_run, record(chosen={**record()["chosen"], "lam": None}, method="kmeans"))
-    assert lines[1].startswith("KMEANS, temperature 40,")
+    lines = run_lines(record(chosen={**record()["chosen"], "lam": None}, method="kmeans"))
+    assert lines[-1].startswith("KMEANS, temperature 40,")
 
 
 def test_the_score_and_the_warnings_are_shown() -> None:
     score = {"all": 0.5, "old": None, "new": 0.123, "protocol": "v2"}
-    lines = shown(show_run, record(score=score, warnings=["one is empty", "two are alike"]))
-    assert lines[2] == "Accuracy All / Old / New (v2): 50.0 / – / 12.3"
-    assert lines[-2:] == ["Warning: one is empty", "Warning: two are alike"]
-    assert not any("Warning" in line or "Accuracy" in line for line in shown(show_run, record()))
+    lines = run_lines(record(score=score, warnings=["one is empty", "two are alike"]))
+    assert after(lines, "Accuracy All / Old / New (v2): 50.0 / – / 12.3")[:2] == [
+        "Warning: one is empty",
+        "Warning: two are alike",
+    ]
+    assert not any("Warning" in line or "Accuracy" in line for line in run_lines(record()))
 
 
 def test_markup_in_names_is_shown_as_it_is() -> None:
@@ -72,11 +135,18 @@ def test_markup_in_names_is_shown_as_it_is() -> None:
     made = record(source={**record()["source"], "name": "[red]a[/red] :car: \\"}, warnings=[warning])
     made["categories"][0]["name"] = "[bold]b[/bold] :car:"
     made["categories"][1]["name"] = "[/c]\\"
-    lines = shown(show_run, made)
-    assert lines[0].startswith("[red]a[/red] :car: \\: 12,345 samples")
-    assert lines[3].startswith("0 [bold]b[/bold] :car: 5,000")
-    assert lines[4].startswith("1 [/c]\\ new 2,500")
-    assert lines[-1] == f"Warning: {warning}"
+    lines = run_lines(made)
+    assert lines[0] == "[red]a[/red] :car: \\"
+    assert lines[4].startswith("0 [bold]b[/bold] :car: 5,000")
+    assert lines[5].startswith("1 [/c]\\ new 2,500")
+    assert f"Warning: {warning}" in lines
+    assert any("newkinds show 'runs/my run' '[/c]\\' one kind" in line for line in lines)
+
+
+def table_of(lines: list[str]) -> list[str]:
+    """The rows of the table of kinds."""
+    rows = after(lines, HEADER.removesuffix(" confidence"))
+    return rows[: rows.index("")]
 
 
 def many(n_known: int, n_new: int) -> list[dict[str, Any]]:
@@ -90,7 +160,7 @@ def many(n_known: int, n_new: int) -> list[dict[str, Any]]:
 def test_of_many_categories_the_first_are_listed_and_the_rest_is_summed_up() -> None:
     n_known, n_new = SHOWN_CATEGORIES + 2, SHOWN_CATEGORIES + 1
     categories = many(n_known, n_new)
-    lines = shown(show_run, record(categories=categories))[3:]
+    lines = table_of(run_lines(record(categories=categories)))
     assert len(lines) == 2 * SHOWN_CATEGORIES + 2
     names = [category["name"] for category in categories]
     first_new = SHOWN_CATEGORIES + 1
@@ -102,19 +172,22 @@ def test_of_many_categories_the_first_are_listed_and_the_rest_is_summed_up() -> 
 
 def test_all_categories_are_listed_on_request_and_where_they_are_few() -> None:
     n = SHOWN_CATEGORIES
-    assert len(shown(show_run, record(categories=many(n + 5, n + 5)), everything=True)) == 3 + 2 * (n + 5)
-    assert not any("more" in line for line in shown(show_run, record(categories=many(n, n))))
+    lines = run_lines(record(categories=many(n + 5, n + 5)), everything=True)
+    assert len(table_of(lines)) == 2 * (n + 5)
+    assert not any("…" in line for line in run_lines(record(categories=many(n, n))))
 
 
 def test_a_run_without_categories_or_samples_can_be_shown() -> None:
-    assert shown(show_run, record(categories=[]))[-1] == "id category samples labelled"
-    assert shown(show_run, record(categories=record()["categories"][2:]))[-1] == "2 new-2 new 0 0"
+    lines = run_lines(record(categories=[]))
+    assert table_of(lines) == []
+    assert not any("newkinds show" in line for line in lines)
+    assert table_of(run_lines(record(categories=record()["categories"][2:]))) == ["2 new-2 new 0 0"]
 
 
 def test_the_curve_of_lam_marks_the_chosen_one_and_the_longest_bar_is_the_best() -> None:
     curves = {**record()["curves"], "lam": [[0.1, 0.5], [0.2, 0.7], [0.3, 0.6]]}
-    lines = shown(show_run, record(curves=curves))[2:6]
-    assert lines == [
+    lines = run_lines(record(curves=curves), details=True)
+    assert lines[lines.index("λ score") :][:4] == [
         "λ score",
         f"0.1 0.500 {bar(0.2)}",
         f"0.2 0.700 {bar(1)} chosen",
@@ -124,25 +197,34 @@ def test_the_curve_of_lam_marks_the_chosen_one_and_the_longest_bar_is_the_best()
 
 def test_equal_scores_have_full_bars() -> None:
     curves = {**record()["curves"], "lam": [[0.1, 0.5], [0.2, 0.5]]}
-    assert shown(show_run, record(curves=curves))[3] == f"0.1 0.500 {bar(1)}"
+    assert after(run_lines(record(curves=curves), details=True), "λ score")[0] == f"0.1 0.500 {bar(1)}"
 
 
 def test_the_number_of_categories_is_shown_with_its_interval_and_curve() -> None:
     curves = {**record()["curves"], "n_categories": [[2, 0.5], [3, 0.75]]}
     chosen = {**record()["chosen"], "n_categories_interval": [2, 6]}
-    lines = shown(show_run, record(curves=curves, chosen=chosen))
-    assert lines[2] == "3 categories; from 2 to 6 with a probability of 90 %"
-    assert lines[3] == "categories score"
-    assert lines[5] == f"3 0.750 {bar(1)} chosen"
-    assert "categories;" not in shown(show_run, record(curves=curves))[2]
+    lines = run_lines(record(curves=curves, chosen=chosen), details=True)
+    assert lines[1].endswith("(3 in all, 90 % sure between 2 and 6)")
+    assert after(lines, "categories score")[1] == f"3 0.750 {bar(1)} chosen"
+    chosen = {**record()["chosen"], "n_categories_rule": "max-acc-kmeans"}
+    assert run_lines(record(curves=curves, chosen=chosen))[1].endswith("(3 in all)")
+
+
+def test_how_settings_were_chosen_is_for_those_who_ask() -> None:
+    rehearsal = [[40.0, 0.2, 0.5, 8]]
+    curves = {"lam": [[0.2, 0.5]], "n_categories": [[3, 0.75]], "rehearsal": rehearsal, "objective": None}
+    lines = run_lines(record(curves=curves))
+    assert not any("score" in line or "rehearsals" in line for line in lines)
+    assert "seconds: fit 2.0" in run_lines(record(curves=curves), details=True)
 
 
 def test_the_table_of_rehearsals_marks_the_chosen_setting() -> None:
     rehearsal = [[40.0, 0.2, 0.5, 8], [40.0, 0.1, 0.755, 8], [10.0, 0.2, 0.25, 8]]
     made = record(curves={**record()["curves"], "rehearsal": rehearsal})
-    assert shown(show_run, made)[2:5] == ["found again in rehearsals, %: T \\ λ 0.1 0.2", "10 25.0", "40 75.5 50.0"]
+    lines = run_lines(made, details=True)
+    assert after(lines, "found again in rehearsals, %: T \\ λ 0.1 0.2")[:2] == ["10 25.0", "40 75.5 50.0"]
     console = Console(file=io.StringIO(), width=160, force_terminal=True, color_system="standard")
-    show_run(console, made)
+    show_run(console, made, Path("run"), details=True)
     assert isinstance(console.file, io.StringIO)
     table = console.file.getvalue().split("found again")[1]
     marked = re.findall(r"\x1b\[1;33m(.*?)\x1b", table)
@@ -221,11 +303,23 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
         versions={"newkinds": HOSTILE},
     )
     hostile["categories"][0]["name"] = HOSTILE
-    lines = shown(show_run, hostile)
-    assert lines[0].startswith(f"{SHOWN}: 3 samples")
-    assert lines[1].endswith(f"by newkinds {SHOWN}")
-    assert lines[2] == f"Accuracy All / Old / New ({SHOWN}): 50.0 / 50.0 / 50.0"
+    hostile["categories"][1]["name"] = HOSTILE
+    lines = run_lines(hostile)
+    assert lines[0] == SHOWN
+    assert any(f"by newkinds {SHOWN}" in line for line in lines)
+    assert f"Accuracy All / Old / New ({SHOWN}): 50.0 / 50.0 / 50.0" in lines
     assert f"0 {SHOWN} 5,000 1,000 {bar(1)}" in lines
-    assert lines[-1] == f"Warning: {SHOWN}"
-    assert len(lines) == 8
+    assert f"Warning: {SHOWN}" in lines
+    assert f"newkinds show 'runs/my run' '{SHOWN}' one kind: typical, doubtful, alike" in lines
+    assert len(lines) == 19
+    assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")
+
+
+def test_nothing_in_a_kind_has_power_over_the_terminal() -> None:
+    sample = Sample(HOSTILE, HOSTILE, 0.5, 0.5, given=True)
+    kind = Kind(0, HOSTILE, "new", 1, 0, 0.5, 0, (sample,), (sample,), (Neighbour(1, HOSTILE, "new", 0.5, 0.5),))
+    lines = shown(show_kind, kind)
+    assert lines[0] == f"{SHOWN} (new)"
+    assert sum(line.startswith(SHOWN) and "labelled 50 % 50 %" in line for line in lines) == 2
+    assert f"{SHOWN} new 0.50 50 %" in lines
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")

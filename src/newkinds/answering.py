@@ -23,6 +23,7 @@ from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED
 from newkinds.methods import CategoryDiscoverer
+from newkinds.names import UNSURE
 from newkinds.predictions import predictions_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
@@ -31,8 +32,6 @@ BLOCK_ROWS = 1 << 14
 """Samples answered at a time."""
 LISTED = 12
 """Kinds that a summary names."""
-UNSURE = 0.5
-"""Confidence below which a sample is said to be unsure."""
 
 
 @dataclass(frozen=True)

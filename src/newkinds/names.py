@@ -12,6 +12,7 @@ here                 the table
 `TABLE_ENDINGS`      `newkinds.data.tables.READERS`
 `FEATURE_ENDINGS`    `newkinds.data.reading.READERS`
 `PredictionFormat`   `newkinds.predictions.WRITERS`
+`Transfer`           `newkinds.sorting.TRANSFERS`
 `BenchmarkName`      `newkinds.benchmark.reports.REPORTS`
 ==================== ==================================================
 
@@ -36,7 +37,9 @@ Kind = Literal["images", "texts"]
 """What an encoder takes."""
 ENCODER_KEYS = ("name", "kind", "fingerprint")
 """What the record of an encoder needs, in run folders and files of features."""
-PredictionFormat = Literal["csv", "jsonl", "parquet"]
+PredictionFormat = Literal["csv", "jsonl", "parquet", "xlsx"]
+Transfer = Literal["copy", "link", "move"]
+"""How photos get into the folders of their categories."""
 BenchmarkName = Literal["datasets", "main", "estimate-k", "estimated-k", "ablation", "init", "lambda", "all"]
 
 SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
@@ -45,6 +48,14 @@ INITS: tuple[Init, ...] = get_args(Init)
 LAM_RULES: tuple[LamRule, ...] = get_args(LamRule)
 COUNT_RULES: tuple[CountRule, ...] = get_args(CountRule)
 PREDICTION_FORMATS: tuple[PredictionFormat, ...] = get_args(PredictionFormat)
+
+MEANINGS = {
+    "confidence": "how probable it is that a sample belongs to its kind",
+    "novelty": "how probable it is that a sample belongs to a kind without any label",
+}
+"""Columns of predictions that need a word, wherever they are shown."""
+UNSURE = 0.5
+"""A sample with less confidence than this is called unsure: it more probably belongs to another kind."""
 
 AUTO = "auto"
 """The recipe's own choice, wherever a rule can be named."""

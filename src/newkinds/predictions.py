@@ -1,8 +1,8 @@
-"""A model's answers about samples as a table, written as CSV, JSON lines or Parquet, block by block.
+"""A model's answers about samples as a table, written as CSV, JSON lines, Parquet or a workbook, block by block.
 
 A spreadsheet runs a cell of CSV that begins like a formula, whoever chose the name of a sample. So an apostrophe is
 written before such texts (`newkinds.data.formulas` has the rule), and our own readers take it away again. Numbers,
-JSON lines and Parquet are never changed.
+JSON lines and Parquet are never changed; in a workbook, texts are marked as such.
 """
 
 import csv
@@ -10,10 +10,10 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +27,13 @@ from newkinds.data.remote import upload
 from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods import CategoryDiscoverer
 from newkinds.names import PREDICTION_FORMATS, PredictionFormat
+from newkinds.run_folder import find_category, read_predictions
 from newkinds.staging import Check, refuse_existing, staged
+from newkinds.workbooks import Sheet
+
+if TYPE_CHECKING:
+    from newkinds.methods import CategoryDiscoverer
 
 SCHEMA = pa.schema(
     {
@@ -48,7 +52,7 @@ Write = Callable[[pa.Table], None]
 
 
 def predictions_table(
-    model: CategoryDiscoverer,
+    model: "CategoryDiscoverer",
     names: dict[int, str],
     ids: Sequence[str] | pa.Array | pa.ChunkedArray,
     features: npt.NDArray[Any],
@@ -88,13 +92,48 @@ def predictions_table(
     )
 
 
+def saved_predictions(
+    run: str | Path,
+    record: dict[str, Any],
+    *,
+    kinds: Sequence[str] = (),
+    min_confidence: float | None = None,
+    only_new: bool = False,
+) -> pa.Table:
+    """Predictions of a run's own samples, all or some, without pictures.
+
+    Parameters
+    ----------
+    run : path
+        A run folder.
+    record : dict
+        What `read_run` gives.
+    kinds : sequence of str
+        Names or ids of categories; by default all.
+    min_confidence : float, optional
+        Leave out samples that the model is less sure of; labelled ones stay.
+    only_new : bool
+        Leave out known categories.
+    """
+    categories = [find_category(record, kind) for kind in kinds] or record["categories"]
+    wanted = [category["id"] for category in categories if category["kind"] == "new" or not only_new]
+    table = read_predictions(run, record, pictures=False)
+    chosen = pc.is_in(table["category"], pa.array(wanted, pa.int64()))
+    if min_confidence is not None:
+        is_sure = pc.greater_equal(table["confidence"], pa.scalar(min_confidence, pa.float32()))
+        if "given" in table.column_names:
+            is_sure = pc.or_(is_sure, table["given"])
+        chosen = pc.and_(chosen, is_sure)
+    return table.filter(chosen)
+
+
 def format_of(path: Path | str | None, wanted: str | None) -> PredictionFormat:
     """The format asked for, or that of the file's ending; CSV for standard output."""
     name = wanted or ("csv" if path is None else Path(path).suffix.removeprefix(".").lower())
     for form in PREDICTION_FORMATS:
         if name == form:
-            if form == "parquet" and path is None:
-                raise InputError("Parquet cannot be written to standard output; name a file with --out")
+            if form in ("parquet", "xlsx") and path is None:
+                raise InputError(f"{form} cannot be written to standard output; name a file with --out")
             return form
     raise InputError(
         f"predictions are written as {', '.join(PREDICTION_FORMATS)}; got {name or 'a file without an ending'!r}"
@@ -110,7 +149,7 @@ def table_writer(
     A path that is a str is a remote address; the file is sent there when it is finished.
 
     All tables must have the same columns, those of predictions and perhaps more. Without any table, the result is
-    a table of predictions without rows: a header in CSV, nothing in JSON lines. In CSV, texts that a spreadsheet
+    a table of predictions without rows: a header, nothing in JSON lines. In CSV, texts that a spreadsheet
     would run are defused unless `raw`.
     """
     if path is None:
@@ -184,9 +223,28 @@ def _parquet_writer(file: BinaryIO, _: bool) -> Iterator[Write]:
             write(SCHEMA.empty_table())
 
 
+@contextmanager
+def _xlsx_writer(file: BinaryIO, _: bool) -> Iterator[Write]:
+    is_first = True
+
+    def write(table: pa.Table) -> None:
+        nonlocal is_first
+        if is_first:
+            sheet.begin(table.column_names)
+        sheet.add(table)
+        is_first = False
+
+    with closing(Sheet("predictions")) as sheet:
+        yield write
+        if is_first:
+            write(SCHEMA.empty_table())
+        sheet.save(file)
+
+
 WRITERS: dict[PredictionFormat, Callable[[BinaryIO, bool], AbstractContextManager[Write]]] = {
     "csv": _csv_writer,
     "jsonl": _json_writer,
     "parquet": _parquet_writer,
+    "xlsx": _xlsx_writer,
 }
 """A writer for each of the `PREDICTION_FORMATS`; the flag says whether texts stay as they are in CSV."""

@@ -8,6 +8,7 @@ What is read is checked first: `run.json` by `newkinds.run_record`, the other fi
 holds. Runs of before there were checksums are read without them.
 """
 
+import difflib
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newkinds.errors import InputError
+from newkinds.names import listed
 from newkinds.run_record import CHECKED_FILES, format_record, parse_record
 from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
 from newkinds.run_record import MODEL_FILE as MODEL_FILE
@@ -31,6 +33,10 @@ PREDICTIONS_TEXT, REPORT_FILE = "predictions.csv", "report.html"
 LARGEST_RECORD = 1 << 28
 """Bytes of the largest `run.json` that is read."""
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PICTURES = "thumbnail"
+"""The column of predictions that holds pictures."""
+NEAR, SHOWN_NAMES = 3, 10
+"""Names that an error offers: some that are like the one asked for, or else the first ones."""
 RUN_FILES = (RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, REPORT_FILE)
 """All that we write into a run folder."""
 
@@ -120,8 +126,35 @@ def open_file(path: Path) -> BufferedReader:
     return os.fdopen(descriptor, "rb")
 
 
-def read_predictions(run: str | Path, record: dict[str, Any] | None = None) -> "pa.Table":
-    """`predictions.parquet` of a run folder, checked against its record (by default, what `read_run` gives)."""
+def find_category(record: dict[str, Any], text: str) -> dict[str, Any]:
+    """The category of a run with this name, or else with this id; InputError says which ones are like it."""
+    categories: list[dict[str, Any]] = record["categories"]
+    wanted = text.strip()
+    folded = [category for category in categories if category["name"].casefold() == wanted.casefold()]
+    matches = [
+        [category for category in categories if category["name"] == wanted],
+        folded if len(folded) == 1 else [],
+        [category for category in categories if str(category["id"]) == wanted],
+    ]
+    for match in filter(None, matches):
+        return match[0]
+    names = {category["name"].casefold(): category["name"] for category in categories}
+    near = [names[name] for name in difflib.get_close_matches(wanted.casefold(), names, n=NEAR, cutoff=0.5)]
+    near += [name for key, name in names.items() if wanted.casefold() in key and name not in near][:NEAR]
+    advice = f"did you mean {listed(tuple(near[:NEAR]))}?" if near else f"there are {_first_names(categories)}"
+    raise InputError(f"the run has no category {text!r}; {advice}")
+
+
+def _first_names(categories: list[dict[str, Any]]) -> str:
+    more = ", …" if len(categories) > SHOWN_NAMES else ""
+    return ", ".join(category["name"] for category in categories[:SHOWN_NAMES]) + more
+
+
+def read_predictions(run: str | Path, record: dict[str, Any] | None = None, *, pictures: bool = True) -> "pa.Table":
+    """`predictions.parquet` of a run folder, checked against its record (by default, what `read_run` gives).
+
+    Without `pictures` the thumbnails are not read, which take most of the room.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -132,7 +165,8 @@ def read_predictions(run: str | Path, record: dict[str, Any] | None = None) -> "
     try:
         with open_file(path) as file, pq.ParquetFile(file) as table_file:
             n_rows = table_file.metadata.num_rows
-            table = table_file.read() if n_rows == n_samples else None
+            columns = [name for name in table_file.schema_arrow.names if pictures or name != PICTURES]
+            table = table_file.read(columns) if n_rows == n_samples else None
         if table is not None:
             table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError) as error:
@@ -145,7 +179,7 @@ def read_predictions(run: str | Path, record: dict[str, Any] | None = None) -> "
 
 
 def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
-    """What is wrong with the columns of predictions that the report shows."""
+    """What is wrong with the columns of predictions that are shown."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -155,7 +189,7 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
         "confidence": pa.types.is_floating,
         "novelty": pa.types.is_floating,
     }
-    optional = {"text": pa.types.is_string, "thumbnail": pa.types.is_binary}
+    optional = {"given": pa.types.is_boolean, "text": pa.types.is_string, PICTURES: pa.types.is_binary}
     if missing := [name for name in types if name not in table.column_names]:
         return f"it lacks the column {', '.join(missing)}"
     for name, fits in {**types, **optional}.items():
@@ -172,8 +206,8 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
         inside = pc.and_(pc.greater_equal(share, 0.0), pc.less_equal(share, 1.0 + 1e-6))
         if not pc.all(inside, min_count=0).as_py():
             return f"the column {name} has values that are no probabilities"
-    if "thumbnail" in table.column_names:
-        is_png = pc.starts_with(table["thumbnail"], PNG_SIGNATURE)
+    if PICTURES in table.column_names:
+        is_png = pc.starts_with(table[PICTURES], PNG_SIGNATURE)
         if not pc.all(is_png, min_count=0).as_py():
-            return "the column thumbnail has pictures that are not PNG"
+            return f"the column {PICTURES} has pictures that are not PNG"
     return None

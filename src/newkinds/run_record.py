@@ -145,7 +145,7 @@ RECORD = Keys(
         "created": TEXT,
         "source": Keys(
             {"name": TEXT, "samples": COUNT, "labelled": COUNT},
-            optional={"features": _whole(1), "columns": OrNull(Items(TEXT))},
+            optional={"features": _whole(1), "columns": OrNull(Items(TEXT)), "root": TEXT},
         ),
         "method": TEXT,
         "parameters": OBJECT,

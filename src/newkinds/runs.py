@@ -47,6 +47,7 @@ from newkinds.runtime import report_progress
 from newkinds.selection.n_categories import CategoryCount
 from newkinds.selection.problem import as_array
 from newkinds.selection.rehearsal import Rehearsed
+from newkinds.staging import give_usual_mode
 
 logger = logging.getLogger(__name__)
 
@@ -121,6 +122,7 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     record = _record(discovery, source)
     _write_samples(discovery, folder)
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
+    give_usual_mode(folder / MODEL_FILE)
     record["features"]["sha256"] = file_checksum(folder / FEATURES_FILE)
     record["seconds"]["write"] = round(time.perf_counter() - began, 3)
     write_run(folder, _strict(record))
@@ -187,6 +189,7 @@ def _record(discovery: Discovery, source: str) -> dict[str, Any]:
             "features": collection.features.shape[1],
             "labelled": collection.n_labelled,
             "columns": None if collection.columns is None else list(collection.columns),
+            **({} if collection.root is None else {"root": collection.root}),
         },
         "encoder": None if collection.encoder is None else dict(collection.encoder),
         "skipped": [list(sample) for sample in collection.skipped],

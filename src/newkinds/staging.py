@@ -194,7 +194,7 @@ def _put(stage: Path, target: Path, folder: bool, replace: Check, ours: Collecti
     try:
         _check(target, folder, replace)
         if not os.path.lexists(target):
-            _rename_to_free(stage, target)
+            rename_to_free(stage, target)
         elif folder:
             _keep_foreign(target, stage, ours)
             _exchange(stage, target)
@@ -212,7 +212,7 @@ def _put_elsewhere(stage: Path, target: Path) -> Path:
     for number in range(2, FREE_NAMES):
         elsewhere = target.with_name(f"{target.stem}-{number}{target.suffix}")
         with contextlib.suppress(FileExistsError):
-            _rename_to_free(stage, elsewhere)
+            rename_to_free(stage, elsewhere)
             _sync_folder(elsewhere.parent)
             return elsewhere
     raise InputError(f"there is no free name beside {target}")
@@ -317,17 +317,22 @@ def _lock(path: Path, target: Path) -> int | None:
         os.close(descriptor)
 
 
-def _rename_to_free(stage: Path, target: Path) -> None:
+def rename_to_free(stage: Path, target: Path) -> None:
     """Rename, or raise `FileExistsError` where something is."""
     if _renameat2(stage, target, RENAME_NOREPLACE):
         return
-    if stage.is_dir():
-        if os.path.lexists(target):
-            raise FileExistsError(target)
-        os.rename(stage, target)
-    else:
-        os.link(stage, target)
-        stage.unlink()
+    if not stage.is_dir():
+        try:
+            os.link(stage, target, follow_symlinks=False)
+        except OSError as error:
+            if error.errno not in (*UNSUPPORTED, errno.EPERM):  # what file systems without links answer
+                raise
+        else:
+            stage.unlink()
+            return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    os.rename(stage, target)
 
 
 def _exchange(stage: Path, target: Path) -> None:
@@ -358,23 +363,33 @@ def _renameat2(source: Path, target: Path, flag: int) -> bool:
     raise OSError(number, os.strerror(number), str(target))
 
 
-def _sync(stage: Path) -> None:
-    """Bring a file, or everything in a folder, onto the disk, with the permissions that new files have."""
+def give_usual_mode(path: Path) -> None:
+    """The permissions that a new file has, whoever wrote it: safetensors' files are their owner's alone."""
     mask = os.umask(0)
     os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)
+
+
+def _sync(stage: Path) -> None:
+    """Bring a file, or everything in a folder, onto the disk, with the permissions that new files have."""
     if not stage.is_dir():
-        _sync_file(stage, mask)
+        _sync_file(stage)
         return
     for folder, _, files in os.walk(stage):
         for name in files:
             path = Path(folder, name)
             if not path.is_symlink() and path.stat().st_nlink == 1:  # one with more is somebody else's, kept
-                _sync_file(path, mask)
+                _sync_file(path)
         _sync_folder(Path(folder))
 
 
-def _sync_file(path: Path, mask: int) -> None:
-    os.chmod(path, 0o666 & ~mask)
+def _sync_file(path: Path) -> None:
+    give_usual_mode(path)
+    bring_to_disk(path)
+
+
+def bring_to_disk(path: Path) -> None:
+    """Return when a file is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

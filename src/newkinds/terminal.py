@@ -1,7 +1,9 @@
 """What the command line shows: progress, and a run folder as a readable summary."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,15 +20,24 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from newkinds.names import MEANINGS, UNSURE
+from newkinds.run_folder import REPORT_FILE
 from newkinds.runtime import listening
 from newkinds.visible import visible
 
 if TYPE_CHECKING:
+    from newkinds.kinds import Kind, Sample, Sureness
     from newkinds.selection.n_categories import CategoryCount
+    from newkinds.sorting import Plan, Undone
 
 BAR_WIDTH = 24
 SHOWN_CATEGORIES = 20
 """So many known and so many new categories are listed; the rest is summed up."""
+SHOWN_LEFT = 10
+TEXT_LENGTH = 80
+"""Characters of a sample's text that are shown."""
+MORE = {"features": "more.npy", "images": "more-photos", "texts": "more.csv"}
+"""What new samples might be called, by what the run was made of."""
 
 
 class Screen(Console):
@@ -64,38 +75,191 @@ def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
             yield
 
 
-def show_run(console: Console, record: dict[str, Any], *, everything: bool = False) -> None:
-    """A run's summary: what was chosen and how, the categories (all, or the first few), and the warnings."""
-    source, chosen, categories = record["source"], record["chosen"], record["categories"]
-    new = [category for category in categories if category["kind"] == "new"]
-    console.print(
-        f"[bold]{_shown(source['name'])}[/bold]: {source['samples']:,} samples, {source['labelled']:,} labelled; "
-        f"{len(categories) - len(new)} known categories, [yellow]{len(new)} new[/yellow]",
-        emoji=False,
-    )
-    lam = "" if chosen["lam"] is None else f"λ {chosen['lam']:.3g}, "
-    console.print(
-        f"{_shown(record['method'].upper())}, {lam}temperature {chosen['temperature']:g}, fitted in "
-        f"{record['seconds'].get('fit', 0):.1f} s by newkinds {_shown(record['versions']['newkinds'])}",
-        style="dim",
-    )
+def show_run(
+    console: Console,
+    record: dict[str, Any],
+    run: Path,
+    sureness: "Sureness | None" = None,
+    *,
+    everything: bool = False,
+    details: bool = False,
+) -> None:
+    """A run's summary: the categories (all, or the first few), what is unsure, warnings, what can be done next.
+
+    How λ, the temperature and the number of categories were chosen comes last, and only with `details`.
+    """
+    source, categories = record["source"], record["categories"]
+    console.print(f"[bold]{_shown(source['name'])}[/bold]", emoji=False)
+    console.print(f"{_counted(source['samples'], 'sample')} ({source['labelled']:,} labelled): {_kinds(record)}\n")
+    means = {} if sureness is None else sureness.means
+    console.print(_category_table(categories, means, len(categories) if everything else SHOWN_CATEGORIES))
+    console.print()
+    if sureness is not None:
+        _show_sureness(console, sureness)
     if record["score"] is not None:
         shares = [record["score"][part] for part in ("all", "old", "new")]
         shown = " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
         console.print(f"Accuracy All / Old / New ({_shown(record['score']['protocol'])}): [bold]{shown}[/bold]")
-    curves = record["curves"]
+    for warning in record["warnings"]:
+        console.print(Text.assemble(("Warning:", "yellow"), " ", visible(warning)))
+    _show_next(console, record, run)
+    _show_settings(console, record, details)
+
+
+def _kinds(record: dict[str, Any]) -> str:
+    """How many kinds there are, in words: 18 known kinds and 19 new ones (37 in all, as asked)."""
+    chosen, kinds = record["chosen"], [category["kind"] for category in record["categories"]]
+    known, new = kinds.count("known"), kinds.count("new")
+    if known:
+        words = f"{_counted(known, 'known kind')} and [yellow]{new:,} new {'one' if new == 1 else 'ones'}[/yellow]"
+    else:
+        words = f"[yellow]{_counted(new, 'new kind')}[/yellow]"
+    total = f"{len(kinds):,} in all"
+    if chosen.get("n_categories_interval"):
+        low, high = chosen["n_categories_interval"]
+        total += f", 90 % sure between {low} and {high}"
+    elif chosen["n_categories_rule"] is None:
+        total += ", as asked"
+    return f"[bold]{words}[/bold] ({total})"
+
+
+def _show_sureness(console: Console, sureness: "Sureness") -> None:
+    console.print(f"confidence: {MEANINGS['confidence']}", style="dim")
+    if sureness.n_unsure:
+        unlabelled = _counted(sureness.n_unlabelled, "unlabelled sample")
+        below = f"with a confidence below {_percent(UNSURE)}"
+        console.print(f"Unsure: [bold]{sureness.n_unsure:,}[/bold] of {unlabelled}, {below}")
+    else:
+        console.print(f"Unsure: none; every unlabelled sample has a confidence of at least {_percent(UNSURE)}")
+
+
+def _show_next(console: Console, record: dict[str, Any], run: Path) -> None:
+    """What can be done with a run: commands that can be copied, never broken into lines."""
+    encoder = record.get("encoder")
+    made_of = encoder["kind"] if encoder else "features"
+    place = shlex.quote(str(run))
+    kinds = sorted((c for c in record["categories"] if c["size"]), key=lambda c: (c["kind"] == "known", -c["size"]))
+    steps = [
+        (f"open {shlex.quote(str(run / REPORT_FILE))}", "the kinds with typical samples, in a browser"),
+        (f"newkinds export {place} kinds.csv", "a table of the samples; kinds.xlsx for Excel"),
+        (f"newkinds predict {place} {MORE[made_of]}", "the same kinds for new samples"),
+    ]
+    if kinds:
+        steps.insert(
+            1, (f"newkinds show {place} {shlex.quote(kinds[0]['name'])}", "one kind: typical, doubtful, alike")
+        )
+    if made_of == "images":
+        steps.insert(2, (f"newkinds sort {place} --into sorted", "the photos in folders, one for each kind"))
+    width = max(len(command) for command, _ in steps)
+    console.print("\nNext:")
+    for command, purpose in steps:
+        line = Text.assemble("  ", visible(command).ljust(width), "  ", (purpose, "dim"))
+        console.print(line, soft_wrap=True)
+
+
+def _show_settings(console: Console, record: dict[str, Any], details: bool) -> None:
+    """Method, λ, temperature and time; with `details`, how they were chosen."""
+    chosen, curves = record["chosen"], record["curves"]
+    lam = "" if chosen["lam"] is None else f"λ {chosen['lam']:.3g}, "
+    more = "" if details else "; more with show --details"
+    console.print(
+        f"\n{_shown(record['method'].upper())}, {lam}temperature {chosen['temperature']:g}, fitted in "
+        f"{record['seconds'].get('fit', 0):.1f} s by newkinds {_shown(record['versions']['newkinds'])}{more}",
+        style="dim",
+    )
+    if not details:
+        return
     if curves["lam"]:
         _show_curve(console, "λ", curves["lam"], chosen["lam"])
     if rehearsal := curves.get("rehearsal"):
         _show_rehearsal(console, rehearsal, (chosen["temperature"], chosen["lam"]))
     if curves["n_categories"]:
-        if chosen.get("n_categories_interval"):
-            low, high = chosen["n_categories_interval"]
-            console.print(f"{chosen['n_categories']} categories; from {low} to {high} with a probability of 90 %")
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
-    console.print(_category_table(categories, len(categories) if everything else SHOWN_CATEGORIES))
-    for warning in record["warnings"]:
-        console.print(Text.assemble(("Warning:", "yellow"), " ", visible(warning)))
+    seconds = ", ".join(f"{_shown(stage)} {value:.1f}" for stage, value in record["seconds"].items())
+    console.print(f"seconds: {seconds}")
+
+
+def show_kind(console: Console, kind: "Kind") -> None:
+    """One category: how large and how sure it is, typical samples, doubtful ones, categories like it."""
+    colour = "yellow" if kind.kind == "new" else "blue"
+    labelled = f", {kind.labelled:,} of them labelled" if kind.labelled else ""
+    console.print(Text.assemble((visible(kind.name), "bold"), " ", (f"({kind.kind})", colour)), soft_wrap=True)
+    if kind.confidence is None:
+        console.print("no samples")
+        return
+    unsure = f"; unsure (below {_percent(UNSURE)}): {kind.n_unsure:,}" if kind.n_unsure else ""
+    console.print(
+        f"{_counted(kind.size, 'sample')}{labelled}, mean confidence {_percent(kind.confidence)}{unsure}\n"
+    )
+    console.print(_sample_table("typical", "nearest to the middle of the kind", kind.typical))
+    if kind.doubtful:
+        console.print()
+        console.print(_sample_table("doubtful", "unlabelled, with the least confidence", kind.doubtful))
+    console.print()
+    for name, meaning in MEANINGS.items():
+        console.print(f"{name}: {meaning}", style="dim")
+    if kind.nearest:
+        console.print()
+        table = _plain_table()
+        table.add_column("nearest kinds")
+        table.add_column("similarity", justify="right")
+        table.add_column("second choice", justify="right")
+        for other in kind.nearest:
+            mark = (" new", "yellow") if other.kind == "new" else ""
+            table.add_row(
+                Text.assemble(visible(other.name), mark), f"{other.similarity:.2f}", _percent(other.second_choice)
+            )
+        console.print(table)
+        console.print("similarity: of the middles of the kinds, 1 for the same", style="dim")
+        console.print("second choice: for so many samples here that is the next best kind", style="dim")
+
+
+def show_sorting(console: Console, plan: "Plan", dry_run: bool) -> None:
+    """Which folders get how many photos."""
+    sizes = plan.sizes
+    table = _plain_table()
+    table.add_column("folder")
+    table.add_column("photos", justify="right")
+    table.add_column("", style="dim")
+    examples = {placement.folder: placement.place for placement in reversed(plan.placements)}
+    for folder, kind in plan.kinds.items():
+        mark = (" new", "yellow") if kind == "new" else ""
+        example = visible(f"{examples[folder]}{', …' if sizes[folder] > 1 else ''}")
+        table.add_row(Text.assemble(visible(folder), mark), f"{sizes[folder]:,}", example)
+    console.print(table)
+    into, n = _shown(plan.into), _counted(len(plan.placements), "photo")
+    if dry_run:
+        console.print(f"\nTo {plan.how} into {into}: {n}. Nothing was changed.", soft_wrap=True)
+        return
+    done = {"copy": "copied into", "link": "linked in", "move": "moved to"}[plan.how]
+    console.print(f"\n{n} {done} {into}.", soft_wrap=True)
+    command = f"newkinds sort --undo {shlex.quote(str(plan.into))}"
+    console.print(f"To take that back: {_shown(command)}", soft_wrap=True)
+
+
+def show_undone(console: Console, undone: "Undone", folder: Path) -> None:
+    """What was taken back, and what was left."""
+    console.print(f"{_counted(undone.n_back, 'photo')} taken back.")
+    for place, reason in undone.left[:SHOWN_LEFT]:
+        console.print(Text.assemble(("Left:", "yellow"), f" {visible(folder / place)}: {visible(reason)}"))
+    if (more := len(undone.left) - SHOWN_LEFT) > 0:
+        console.print(f"… and {more:,} more")
+
+
+def show_exported(console: Console, record: dict[str, Any], ids: list[int], n: int, out: Path) -> None:
+    """How many samples, of how many kinds, were written."""
+    kinds = [category["kind"] for category in record["categories"] if category["id"] in ids]
+    known, new = kinds.count("known"), kinds.count("new")
+    samples = f"{n:,} of {_counted(record['source']['samples'], 'sample')}"
+    console.print(f"{samples} in {_shown(out)}: {_counted(known, 'known kind')} and {new:,} new", soft_wrap=True)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _shown(text: object) -> str:
@@ -120,7 +284,7 @@ def show_estimate(console: Console, count: "CategoryCount", n_known: int) -> Non
 
 def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
     """A bar for each value that was tried; the scale starts a little below the lowest score."""
-    table = Table(box=None, padding=(0, 1), show_edge=False)
+    table = _plain_table()
     table.add_column(what, justify="right", style="dim")
     table.add_column("score", justify="right")
     table.add_column("")
@@ -143,7 +307,7 @@ def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[flo
     """Scores in rehearsals: a row for each temperature, a column for each lam."""
     lams = sorted({lam for _, lam, *_ in rows})
     scores = {(temperature, lam): score for temperature, lam, score, _ in rows}
-    table = Table(box=None, padding=(0, 1), show_edge=False)
+    table = _plain_table()
     table.add_column("found again in rehearsals, %: T \\ λ", justify="right", style="dim")
     for lam in lams:
         table.add_column(f"{lam:.3g}", justify="right")
@@ -157,26 +321,51 @@ def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[flo
     console.print(table)
 
 
-def _category_table(categories: list[dict[str, Any]], shown: int) -> Table:
-    table = Table(box=None, padding=(0, 1), show_edge=False)
+def _category_table(categories: list[dict[str, Any]], means: dict[int, float], shown: int) -> Table:
+    table = _plain_table()
     table.add_column("id", justify="right", style="dim")
-    table.add_column("category")
+    table.add_column("kind")
     table.add_column("samples", justify="right")
     table.add_column("labelled", justify="right", style="dim")
+    if means:
+        table.add_column("confidence", justify="right")
     table.add_column("", no_wrap=True, min_width=BAR_WIDTH)
     largest = max((category["size"] for category in categories), default=1) or 1
     for kind, colour, mark in (("known", "blue", ""), ("new", "yellow", " new")):
         members = [category for category in categories if category["kind"] == kind]
         for category in members[:shown]:
             bar = "█" * round(BAR_WIDTH * category["size"] / largest)
+            mean = means.get(category["id"])
             table.add_row(
                 str(category["id"]),
                 Text.assemble(visible(category["name"]), (mark, colour)),
                 f"{category['size']:,}",
                 f"{category['labelled']:,}",
+                *(["" if mean is None else _percent(mean)] if means else []),
                 f"[{colour}]{bar}[/{colour}]",
             )
         if rest := members[shown:]:
             samples, labelled = (sum(category[part] for category in rest) for part in ("size", "labelled"))
-            table.add_row("", f"… {len(rest)} more {kind} (show --all)", f"{samples:,}", f"{labelled:,}", "")
+            table.add_row("", f"… {len(rest)} more {kind} (show --all)", f"{samples:,}", f"{labelled:,}")
     return table
+
+
+def _sample_table(title: str, explanation: str, samples: "Sequence[Sample]") -> Table:
+    table = _plain_table()
+    table.add_column(f"{title}: {explanation}", overflow="fold")
+    table.add_column("confidence", justify="right")
+    table.add_column("novelty", justify="right")
+    for sample in samples:
+        name = Text(visible(sample.id))
+        if sample.text is not None:
+            beginning = " ".join(sample.text.split())
+            short = beginning if len(beginning) <= TEXT_LENGTH else beginning[: TEXT_LENGTH - 1] + "…"
+            name.append(f"  {visible(short)}", "dim")
+        if sample.given:
+            name.append("  labelled", "blue")
+        table.add_row(name, _percent(sample.confidence), _percent(sample.novelty))
+    return table
+
+
+def _plain_table() -> Table:
+    return Table(box=None, padding=(0, 1), show_edge=False)

@@ -5,13 +5,17 @@ import io
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from typer.testing import CliRunner, Result
 
 from newkinds.cli import app
+from newkinds.run_folder import file_checksum
 from newkinds.run_record import format_record
 
 N, WIDTH = 60, 8
@@ -74,3 +78,14 @@ def write_record(run: Path, record: dict[str, Any]) -> None:
     """`run.json` with another content, as somebody writes it who knows how: with its checksum."""
     checksums = {name: value for name, value in record.pop("checksums").items() if name != "run.json"}
     (run / "run.json").write_text(format_record(record, checksums), "utf-8")
+
+
+def change_column(run: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """Other values in a column of a run's predictions, with the checksums that go with them."""
+    path = run / "predictions.parquet"
+    table = pq.read_table(path)
+    values = pa.array([change(value) for value in table[name].to_pylist()], table[name].type)
+    pq.write_table(table.set_column(table.column_names.index(name), name, values), path)
+    record = record_of(run)
+    record["checksums"]["predictions.parquet"] = file_checksum(path)
+    write_record(run, record)

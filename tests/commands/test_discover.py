@@ -102,7 +102,7 @@ def test_a_run_gives_its_model_back(made):
 def test_discover_shows_the_categories_and_where_the_results_are(collection, tmp_path):
     out = tmp_path / "run"
     shown = printed("discover", collection, "--out", out, *SMALL)
-    assert "60 samples, 20 labelled; 2 known categories, 1 new" in shown
+    assert "60 samples (20 labelled): 2 known kinds and 1 new one (3 in all, as asked)" in shown
     assert re.search(r"2\s+new-1 new\s+20", shown)
     assert str(out / "report.html") in shown.replace("\n", "")
 
@@ -183,7 +183,8 @@ def test_the_number_of_categories_and_lam_are_chosen_and_shown(collection, tmp_p
     assert record["chosen"]["n_categories_rule"] == "max-acc-kmeans"
     assert record["chosen"]["n_categories"] in [k for k, _ in record["curves"]["n_categories"]]
     assert record["chosen"]["lam"] in [lam for lam, _ in record["curves"]["lam"]]
-    assert printed("show", out).count("chosen") == 2
+    assert printed("show", out, "--details").count("chosen") == 2
+    assert "chosen" not in printed("show", out)
 
 
 def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_path):
@@ -195,8 +196,8 @@ def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_
     assert low_high[0] <= chosen["n_categories"] <= low_high[1]
     tried = [[temperature, lam] for temperature, lam, _, tries in record["curves"]["rehearsal"] if tries == 8]
     assert [chosen["temperature"], chosen["lam"]] in tried
-    shown = printed("show", out)
-    assert f"from {low_high[0]} to {low_high[1]} with a probability of 90 %" in shown
+    shown = printed("show", out, "--details")
+    assert f"(3 in all, 90 % sure between {low_high[0]} and {low_high[1]})" in shown
     assert "found again in rehearsals" in shown
     page = (out / "report.html").read_text("utf-8")
     assert page.count('class="chosen" style="--heat') == 1

@@ -145,7 +145,7 @@ def test_predict_refuses_samples_without_a_direction(made, tmp_path, features, s
 def test_predict_refuses_what_it_cannot_write(made, collection, tmp_path):
     (tmp_path / "file").write_text("kept")
     (tmp_path / "folder.csv").mkdir()
-    fail("predict", made, collection, "--out", tmp_path / "new.xlsx", says="csv, jsonl, parquet.*'xlsx'")
+    fail("predict", made, collection, "--out", tmp_path / "new.xls", says="csv, jsonl, parquet, xlsx; got .xls")
     fail("predict", made, collection, "--out", tmp_path / "file", says="csv, jsonl, parquet")
     fail("predict", made, collection, "--format", "parquet", says="standard output.*--out")
     fail("predict", made, collection, "--out", tmp_path / "file" / "new.csv", says="cannot write to .*file")

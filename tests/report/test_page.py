@@ -177,7 +177,23 @@ def test_warnings_are_listed_and_without_any_there_is_no_list() -> None:
 def test_without_curves_there_is_no_chart() -> None:
     page = render(record(), ONE_EACH)
     assert "<svg" not in page
-    assert "How it was found" not in page
+    assert '<div class="charts">' not in page
+
+
+def test_the_kinds_come_first_and_how_they_were_found_is_folded_away_at_the_end() -> None:
+    curves = {**record()["curves"], "lam": [[0.1, 0.5], [0.2, 0.75]]}
+    page = render(record(curves=curves), ONE_EACH)
+    before, folded = page.split("<details><summary>How it was found</summary>")
+    assert "Typical samples" in before
+    assert "<svg" not in before
+    assert facts(folded) == {"λ": "0.2", "temperature": "25"}
+    assert facts(before).keys() == {"samples", "labelled", "known categories", "new categories"}
+
+
+def test_confidence_and_novelty_are_explained() -> None:
+    page = render(record(), ONE_EACH)
+    assert "confidence: how probable it is that a sample belongs to its kind" in page
+    assert "novelty: how probable it is that a sample belongs to a kind without any label" in page
 
 
 def test_the_curve_of_lam_marks_the_chosen_one() -> None:

@@ -4,8 +4,6 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 if TYPE_CHECKING:
     from newkinds.data import FeatureSet
     from newkinds.methods import CategoryDiscoverer
@@ -27,6 +25,7 @@ def fit_and_save(
     from rich.console import Console
 
     from newkinds.engine import checkpointing
+    from newkinds.kinds import read_sureness
     from newkinds.report import write_report
     from newkinds.run_folder import RUN_FILES, read_run
     from newkinds.runs import discover, save_run
@@ -49,5 +48,5 @@ def fit_and_save(
         write_report(folder)
     discard(states)
     if not quiet:
-        show_run(Screen(), read_run(out))
-        typer.echo(f"\nResults are in {out}; open {out / 'report.html'} to look at them.")
+        record = read_run(out)
+        show_run(Screen(), record, out, read_sureness(out, record))

@@ -107,6 +107,7 @@ Checkpoint = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace what an earlier command wrote there.")]
+OnlyNew = Annotated[bool, typer.Option("--only-new", help="Only samples of new kinds.")]
 
 
 def number_or_name(text: str, kind: type[int] | type[float]) -> int | float | str:

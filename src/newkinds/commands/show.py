@@ -1,6 +1,8 @@
 """`newkinds show`"""
 
-from typing import Annotated
+import json
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
@@ -9,10 +11,40 @@ from newkinds.commands.options import RunFolder
 
 def show(
     run: RunFolder,
-    everything: Annotated[bool, typer.Option("--all", help="List every category.")] = False,
+    kind: Annotated[
+        str | None, typer.Argument(help="Name or id of a kind, to see that one.", show_default=False)
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="List every kind.")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="How λ, the temperature and the number of kinds were chosen.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """A summary of a run: categories, sizes, how λ and their number were chosen, warnings."""
-    from newkinds.run_folder import read_run
-    from newkinds.terminal import Screen, show_run
+    """The kinds of a run: their sizes, how sure they are, what can be done next.
 
-    show_run(Screen(), read_run(run), everything=everything)
+    With a kind: its typical and its doubtful samples, and the kinds that are like it.
+    """
+    from newkinds.run_folder import read_run
+    from newkinds.terminal import Screen, show_kind, show_run
+
+    if kind is not None:
+        from newkinds.kinds import read_kind
+
+        one = read_kind(run, kind)
+        if as_json:
+            print_json(asdict(one))
+        else:
+            show_kind(Screen(), one)
+        return
+    from newkinds.kinds import read_sureness
+
+    record = read_run(run)
+    sureness = read_sureness(run, record)
+    if as_json:
+        print_json({**record, "sureness": asdict(sureness)})
+    else:
+        show_run(Screen(), record, run, sureness, everything=everything, details=details)
+
+
+def print_json(content: Any) -> None:
+    typer.echo(json.dumps(content, ensure_ascii=False, indent=1))

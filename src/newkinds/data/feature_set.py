@@ -46,6 +46,8 @@ class FeatureSet:
         Further columns of the table that the samples come from; predictions carry them along.
     notes : tuple of str
         What a user should know about the collection.
+    root : str, optional
+        The folder in which the ids are the paths of files.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class FeatureSet:
     skipped: tuple[tuple[str, str], ...] = ()
     others: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    root: str | None = None
     _finite: npt.NDArray[Any] | None = field(default=None, repr=False)
     """The array that was found finite: `dataclasses.replace` passes it on and need not read it all again."""
 

@@ -28,6 +28,7 @@ PLACEHOLDERS = frozenset(
             "uncategorised",
             "uncategorized",
             "undefined",
+            "unsure",
         ),
         *("none", "null", "nil", "nan", "nat", "na", "n/a", "<na>", "n.a."),
         *("todo", "to do", "tbd", "xxx", "-", "--", "–", "—", "?", "??", "???"),

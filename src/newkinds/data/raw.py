@@ -108,6 +108,16 @@ class RawCollection:
     def n_labelled(self) -> int:
         return int((self.labels != UNLABELLED).sum())
 
+    @property
+    def root(self) -> str | None:
+        """The folder in which the ids are the paths of files; None where samples are no files."""
+        files = zip(self.items, self.ids, strict=True) if self.kind == "images" else ()
+        for item, name in files:
+            path = item.absolute().as_posix() if isinstance(item, Path) else ""
+            if path.endswith(f"/{name}"):  # not so for a name that cannot be written as text
+                return path.removesuffix(f"/{name}") or "/"
+        return None
+
     def __repr__(self) -> str:
         return f"RawCollection({len(self)} {self.kind}, {self.n_labelled} labelled, {len(self.skipped)} skipped)"
 
@@ -137,4 +147,5 @@ class RawCollection:
             skipped=self.skipped,
             others=self.others,
             notes=self.notes,
+            root=self.root,
         )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from newkinds.names import MEANINGS
 from newkinds.report.charts import heat_table, line_chart
 from newkinds.run_folder import REPORT_FILE, read_predictions, read_run
 
@@ -33,7 +34,8 @@ a { color: inherit; }
 .fact b { display: block; font-size: 1.35rem; } .fact span { color: var(--dim); font-size: .85rem; }
 .warnings { border-left: 4px solid var(--new); background: var(--card); padding: .6rem 1rem .6rem 2rem;
             margin: 1.2rem 0; }
-.charts { display: flex; flex-wrap: wrap; gap: 1.5rem; }
+details { margin-top: 2.2rem; } summary { font-size: 1.2rem; font-weight: 600; cursor: pointer; }
+.charts { display: flex; flex-wrap: wrap; gap: 1.5rem; margin-top: 1.2rem; }
 .charts figure { margin: 0; flex: 1 1 340px; max-width: 520px; }
 figcaption { color: var(--dim); font-size: .85rem; } svg { width: 100%; height: auto; }
 .grid { stroke: var(--line); } .tick, .label { fill: var(--dim); font: 12px system-ui, sans-serif; }
@@ -76,9 +78,9 @@ def render(record: dict[str, Any], predictions: pa.Table) -> str:
             f"<h1>{name}</h1>",
             _summary(record),
             _warnings(record),
-            _charts(record),
             _sizes(record),
             _typical(record, predictions),
+            _settings(record),
             "</body></html>\n",
         ]
     )
@@ -93,9 +95,6 @@ def _summary(record: dict[str, Any]) -> str:
         (str(kinds.count("known")), "known categories"),
         (str(kinds.count("new")), "new categories"),
     ]
-    if chosen["lam"] is not None:
-        facts.append((f"{chosen['lam']:.3g}", "λ"))
-    facts.append((f"{chosen['temperature']:g}", "temperature"))
     if chosen.get("n_categories_interval"):
         low, high = chosen["n_categories_interval"]
         facts.append((f"{low}–{high}", "categories in all, with a probability of 90 %"))
@@ -103,19 +102,31 @@ def _summary(record: dict[str, Any]) -> str:
         shares = [record["score"][part] for part in ("all", "old", "new")]
         shown = " / ".join("–" if share is None else f"{100 * share:.1f}" for share in shares)
         facts.append((shown, f"accuracy All / Old / New ({record['score']['protocol']})"))
-    cells = "".join(f'<div class="fact"><b>{value}</b><span>{label}</span></div>' for value, label in facts)
     when = record["created"][:16].replace("T", " ")
     origin = (
         f"{record['method'].upper()} · newkinds {record['versions']['newkinds']} · {when} UTC · "
         f"fitted in {record['seconds'].get('fit', 0):.1f} s"
     )
-    return f'<div class="dim">{escape(origin)}</div><div class="facts">{cells}</div>'
+    return f'<div class="dim">{escape(origin)}</div>{_facts(facts)}'
+
+
+def _facts(facts: list[tuple[str, str]]) -> str:
+    cells = "".join(f'<div class="fact"><b>{value}</b><span>{label}</span></div>' for value, label in facts)
+    return f'<div class="facts">{cells}</div>'
 
 
 def _warnings(record: dict[str, Any]) -> str:
     if not record["warnings"]:
         return ""
     return f'<ul class="warnings">{"".join(f"<li>{escape(text)}</li>" for text in record["warnings"])}</ul>'
+
+
+def _settings(record: dict[str, Any]) -> str:
+    """λ, temperature and how they were chosen: for those who unfold it."""
+    chosen = record["chosen"]
+    facts = [] if chosen["lam"] is None else [(f"{chosen['lam']:.3g}", "λ")]
+    facts.append((f"{chosen['temperature']:g}", "temperature"))
+    return f"<details><summary>How it was found</summary>{_facts(facts)}{_charts(record)}</details>"
 
 
 def _charts(record: dict[str, Any]) -> str:
@@ -147,7 +158,7 @@ def _charts(record: dict[str, Any]) -> str:
     if not figures:
         return ""
     shown = "".join(f"<figure>{chart}<figcaption>{caption}</figcaption></figure>" for chart, caption in figures)
-    return f'<h2>How it was found</h2><div class="charts">{shown}</div>'
+    return f'<div class="charts">{shown}</div>'
 
 
 def _sizes(record: dict[str, Any]) -> str:
@@ -184,7 +195,8 @@ def _typical(record: dict[str, Any], predictions: pa.Table) -> str:
             f"</h3>"
             f'<ul class="samples{"" if shown_column == "thumbnail" else " texts"}">{items}</ul></section>'
         )
-    return "<h2>Typical samples</h2>" + "".join(sections)
+    words = "<br>".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
+    return f'<h2>Typical samples</h2><p class="dim">{words}</p>{"".join(sections)}'
 
 
 def _sample(row: dict[str, Any], column: str) -> str:

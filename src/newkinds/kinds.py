@@ -1,0 +1,234 @@
+"""The categories of a run, looked at one by one: how sure they are, typical samples, doubtful ones, neighbours.
+
+All of it comes from the run folder. PyTorch is needed only where the model is asked.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from scipy.sparse import csr_array
+
+from newkinds.data.files import read_array
+from newkinds.errors import InputError
+from newkinds.names import UNSURE
+from newkinds.run_folder import FEATURES_FILE, check_file, find_category, read_predictions, read_run
+
+ROWS = 1 << 14
+"""Samples looked at at a time."""
+N_SAMPLES, N_NEIGHBOURS = 5, 4
+"""How many typical and doubtful samples, and how many neighbours, are listed."""
+
+
+@dataclass(frozen=True)
+class Sureness:
+    """How sure a run is of its samples.
+
+    Attributes
+    ----------
+    means : dict of int to float
+        Mean confidence of each category that has samples.
+    n_unsure : int
+        Unlabelled samples with a confidence below `newkinds.names.UNSURE`.
+    n_unlabelled : int
+    """
+
+    means: dict[int, float]
+    n_unsure: int
+    n_unlabelled: int
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample of a category; `given` says whether it came with that label."""
+
+    id: str
+    text: str | None
+    confidence: float
+    novelty: float
+    given: bool
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A category that is like another.
+
+    Attributes
+    ----------
+    id, name, kind
+        Of the neighbour.
+    similarity : float
+        Cosine between the middles of the two.
+    second_choice : float
+        Share of the other's samples for which this category is the second choice of the model.
+    """
+
+    id: int
+    name: str
+    kind: str
+    similarity: float
+    second_choice: float
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One category of a run.
+
+    Attributes
+    ----------
+    id, name, kind, size, labelled
+        As `run.json` has them; `kind` is "known" or "new".
+    confidence : float or None
+        The mean of its samples; None without any.
+    n_unsure : int
+        Its unlabelled samples with a confidence below `newkinds.names.UNSURE`.
+    typical : tuple of Sample
+        Those nearest to the middle of the category.
+    doubtful : tuple of Sample
+        Unlabelled ones with the least confidence.
+    nearest : tuple of Neighbour
+        The categories whose middles are nearest.
+    """
+
+    id: int
+    name: str
+    kind: str
+    size: int
+    labelled: int
+    confidence: float | None
+    n_unsure: int
+    typical: tuple[Sample, ...]
+    doubtful: tuple[Sample, ...]
+    nearest: tuple[Neighbour, ...]
+
+
+def read_sureness(run: str | Path, record: dict[str, Any]) -> Sureness:
+    """How sure a run is of its samples, from its predictions."""
+    table = read_predictions(run, record, pictures=False)
+    categories, confidence, is_unsure = _columns(table)
+    ids = [category["id"] for category in record["categories"]]
+    rows = np.searchsorted(ids, categories)
+    counts = np.bincount(rows, minlength=len(ids))
+    sums = np.bincount(rows, weights=confidence, minlength=len(ids))
+    means = {i: float(total / n) for i, total, n in zip(ids, sums, counts, strict=True) if n}
+    return Sureness(means, int(is_unsure.sum()), record["source"]["samples"] - record["source"]["labelled"])
+
+
+def read_kind(run: str | Path, text: str) -> Kind:
+    """One category of a run, by its name or id.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from newkinds import PIM
+    >>> from newkinds.data import digits
+    >>> from newkinds.runs import discover, save_run
+    >>> discovery = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_run(discovery, Path(folder), "digits")
+    ...     kind = read_kind(folder, "new-1")
+    >>> kind.kind, kind.labelled, len(kind.typical), len(kind.nearest)
+    ('new', 0, 5, 4)
+    """
+    record = read_run(run)
+    category = find_category(record, text)
+    table = read_predictions(run, record, pictures=False)
+    categories, confidence, is_unsure = _columns(table)
+    members = np.flatnonzero(categories == category["id"])
+    facts = {name: category[name] for name in ("id", "name", "kind", "size", "labelled")}
+    if not len(members):
+        return Kind(**facts, confidence=None, n_unsure=0, typical=(), doubtful=(), nearest=())
+    features = _read_features(Path(run), record)
+    ids = [other["id"] for other in record["categories"]]
+    middles = _middles(features, np.searchsorted(ids, categories), len(ids))
+    own = ids.index(category["id"])
+    closeness = np.concatenate([features[rows] @ middles[own] for rows in _blocks(members)])
+    typical = members[np.argsort(-closeness, kind="stable")[:N_SAMPLES]]
+    given = table["given"].to_numpy() if "given" in table.column_names else np.zeros(len(table), dtype=bool)
+    others = members[~given[members] & ~np.isin(members, typical)]
+    doubtful = others[np.argsort(confidence[others], kind="stable")[:N_SAMPLES]]
+    return Kind(
+        **facts,
+        confidence=float(confidence[members].mean()),
+        n_unsure=int(is_unsure[members].sum()),
+        typical=_samples(table, typical),
+        doubtful=_samples(table, doubtful),
+        nearest=_nearest(run, record["categories"], own, middles, features, members),
+    )
+
+
+def _columns(
+    table: pa.Table,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Category, confidence, and whether it is unsure, of every sample."""
+    confidence = table["confidence"].to_numpy().astype(np.float64)
+    is_unsure = confidence < UNSURE
+    if "given" in table.column_names:
+        is_unsure &= ~table["given"].to_numpy()
+    return table["category"].to_numpy(), confidence, is_unsure
+
+
+def _read_features(run: Path, record: dict[str, Any]) -> npt.NDArray[Any]:
+    path = run / FEATURES_FILE
+    check_file(path, record)
+    features = read_array(path, memory_map=True)
+    if features.ndim != 2 or len(features) != record["source"]["samples"]:
+        raise InputError(f"{path} does not fit the run: its shape is {features.shape}")
+    return features
+
+
+def _blocks(rows: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
+    return [rows[first : first + ROWS] for first in range(0, len(rows), ROWS)]
+
+
+def _middles(features: npt.NDArray[Any], rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.float32]:
+    """The mean of each category's features at unit length; zero for an empty category."""
+    sums = np.zeros((n, features.shape[1]), dtype=np.float32)
+    for block in _blocks(np.arange(len(features))):
+        ones = np.ones(len(block), dtype=np.float32)
+        membership = csr_array((ones, (rows[block], np.arange(len(block)))), shape=(n, len(block)))
+        sums += membership @ features[block].astype(np.float32)
+    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+    return (sums / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _samples(table: pa.Table, rows: npt.NDArray[np.intp]) -> tuple[Sample, ...]:
+    return tuple(
+        Sample(row["id"], row.get("text"), row["confidence"], row["novelty"], row.get("given", False))
+        for row in table.take(pa.array(rows)).to_pylist()
+    )
+
+
+def _nearest(
+    run: str | Path,
+    categories: list[dict[str, Any]],
+    own: int,
+    middles: npt.NDArray[np.float32],
+    features: npt.NDArray[Any],
+    members: npt.NDArray[np.intp],
+) -> tuple[Neighbour, ...]:
+    if len(categories) == 1:
+        return ()
+    from newkinds.runs import load
+
+    model = load(run)
+    second = np.zeros(len(categories), dtype=np.int64)
+    for rows in _blocks(members):
+        shares = model.predict_proba(features[rows].astype(np.float32))
+        shares[:, own] = -1
+        second += np.bincount(shares.argmax(axis=1), minlength=len(categories))
+    similarity = middles @ middles[own]
+    order = [i for i in np.argsort(-similarity, kind="stable") if i != own and middles[i].any()][:N_NEIGHBOURS]
+    return tuple(
+        Neighbour(
+            categories[i]["id"],
+            categories[i]["name"],
+            categories[i]["kind"],
+            float(similarity[i]),
+            float(second[i] / len(members)),
+        )
+        for i in order
+    )

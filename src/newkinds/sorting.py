@@ -1,0 +1,461 @@
+"""The photos of a run in folders, one for each category; and taking that back.
+
+Everything is planned first. Then the plan is written as `newkinds-sorted.csv` into the new folder: where each photo
+was, where it goes, how. Only then is it done. So the list is there whenever the work was interrupted, and `undo`
+takes back what had been done. Nothing is ever overwritten.
+"""
+
+import contextlib
+import csv
+import errno
+import filecmp
+import io
+import os
+import re
+import shutil
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from newkinds.data.formulas import FORMULA, restore
+from newkinds.errors import InputError
+from newkinds.names import Transfer
+from newkinds.run_folder import read_predictions, read_run
+from newkinds.runtime import report_progress
+from newkinds.staging import (
+    accept_existing,
+    bring_to_disk,
+    check_place,
+    claimed,
+    refuse_existing,
+    rename_to_free,
+    staged,
+)
+from newkinds.visible import HIDDEN
+
+LIST_FILE = "newkinds-sorted.csv"
+LIST_COLUMNS = ["from", "to", "how"]
+UNSURE_FOLDER = "unsure"
+PARTIAL_FILE = ".newkinds-partial"
+"""A photo that is being copied; one at a time in a folder."""
+LONGEST_NAME = 120
+"""Characters of a folder's name; file systems take 255 bytes."""
+UNSAFE = re.compile(rf'[<>:"/\\|?*]|{HIDDEN.pattern}')
+"""Characters that some file system does not take, or that do not show."""
+DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\..*)?", re.IGNORECASE)
+"""Names that Windows keeps for itself, with any ending."""
+ESCAPED_BYTE = re.compile(r"\\udc([89a-f][0-9a-f])")
+"""A byte of a file's name that is no text, as ids have it."""
+SHOWN = 3
+"""Photos that a message names."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A photo, and its place within the new folder: `owl/1.jpg`."""
+
+    photo: Path
+    place: str
+
+    @property
+    def folder(self) -> str:
+        return self.place.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which photos go where.
+
+    Attributes
+    ----------
+    into : path
+        The new folder.
+    root : path
+        The folder that the photos are in.
+    how : {"copy", "link", "move"}
+    placements : tuple of Placement
+    kinds : dict of str to str
+        "known", "new" or "unsure" for each folder that gets photos, in the order of the categories.
+    missing : tuple of str
+        Ids of photos that are no longer there.
+    elsewhere : tuple of str
+        Ids of photos that were left out because a link leads out of `root`, or would have to be moved.
+    """
+
+    into: Path
+    root: Path
+    how: Transfer
+    placements: tuple[Placement, ...]
+    kinds: dict[str, str]
+    missing: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+
+    @property
+    def sizes(self) -> Counter[str]:
+        """How many photos each folder gets."""
+        return Counter(placement.folder for placement in self.placements)
+
+    def notes(self) -> list[str]:
+        """What is left out, in words."""
+        gone = f"no longer in {self.root}"
+        behind = "behind a link, which is not moved" if self.how == "move" else f"a link leads out of {self.root}"
+        reasons = ((gone, self.missing), (behind, self.elsewhere))
+        return [f"{_photos(len(ids))} left out ({why}): {_some(ids)}" for why, ids in reasons if ids]
+
+
+def plan_sorting(
+    run: str | Path,
+    into: str | Path,
+    *,
+    how: Transfer = "copy",
+    source: str | Path | None = None,
+    min_confidence: float | None = None,
+    only_new: bool = False,
+) -> Plan:
+    """Which photos of a run go where; nothing is changed yet.
+
+    Parameters
+    ----------
+    run : path
+        A run folder.
+    into : path
+        Folder to make; an empty one may be there.
+    how : {"copy", "link", "move"}
+    source : path, optional
+        Where the photos are; by default where they were when the run was made.
+    min_confidence : float, optional
+        Photos that the model is less sure of go into a folder `unsure`; labelled ones stay with their category.
+    only_new : bool
+        Leave the photos of known categories where they are.
+    """
+    run, into = Path(run), Path(into)
+    record = read_run(run)
+    root = _find_root(run, record, source)
+    _check_into(into, run, root)
+    table = read_predictions(run, record, pictures=False)
+    given = table["given"].to_pylist() if "given" in table.column_names else [False] * len(table)
+    folders = _folder_names(record, [LIST_FILE] if min_confidence is None else [LIST_FILE, UNSURE_FOLDER])
+    wanted = {c["id"] for c in record["categories"] if c["kind"] == "new" or not only_new}
+    taken_files: dict[str, dict[str, int]] = {}
+    placements, missing, elsewhere = [], [], []
+    columns = (table["id"].to_pylist(), table["category"].to_pylist(), table["confidence"].to_pylist(), given)
+    for name, category, confidence, is_given in zip(*columns, strict=True):
+        if category not in wanted:
+            continue
+        photo = _find_photo(root, name)
+        if photo is None:
+            missing.append(name)
+            continue
+        real = photo.resolve()
+        if not real.is_relative_to(root) or (how == "move" and real != photo):
+            elsewhere.append(name)
+            continue
+        is_unsure = min_confidence is not None and confidence < min_confidence and not is_given
+        folder = UNSURE_FOLDER if is_unsure else folders[category]
+        own_name = free_name(photo.stem, photo.suffix, taken_files.setdefault(folder, {}))
+        placements.append(Placement(photo, f"{folder}/{own_name}"))
+    used = {placement.folder for placement in placements}
+    kinds = {folders[category["id"]]: category["kind"] for category in record["categories"]}
+    if min_confidence is not None:
+        kinds[UNSURE_FOLDER] = "unsure"
+    plan = Plan(
+        into,
+        root,
+        how,
+        tuple(placements),
+        {folder: kind for folder, kind in kinds.items() if folder in used},
+        tuple(missing),
+        tuple(elsewhere),
+    )
+    if not placements:
+        reason = "; ".join(plan.notes()) or "no sample is of a new category"
+        advice = "; if the photos are elsewhere now, say where with --source" if missing else ""
+        raise InputError(f"there is nothing to sort: {reason}{advice}")
+    return plan
+
+
+def sort_photos(plan: Plan) -> None:
+    """Do what was planned. If that fails halfway, `undo` takes back what was done."""
+    into, n, done = plan.into, len(plan.placements), 0
+    try:
+        with claimed(into):
+            _check_free(into)
+            into.mkdir(exist_ok=True)
+            rows = [(str(photo.photo), photo.place, plan.how) for photo in plan.placements]
+            _write_list(into / LIST_FILE, rows, refuse_existing)
+            for placement in plan.placements:
+                target = into.resolve() / placement.place
+                target.parent.mkdir(exist_ok=True)
+                TRANSFERS[plan.how](placement.photo, target)
+                done += 1
+                report_progress("sorting the photos", done, n)
+    except OSError as error:
+        problem = f"cannot {plan.how} photos into {into}: {error.strerror or error}"
+        if plan.how == "link":
+            problem += "; where links cannot be made, use --copy"
+        if done:
+            problem += f"; {done} of {n} were sorted before, `newkinds sort --undo {into}` takes that back"
+        elif (into / LIST_FILE).is_file():
+            undo(into)
+        raise InputError(problem) from error
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What `undo` did: how many photos it took back, and which ones it left, each with the reason."""
+
+    n_back: int
+    left: tuple[tuple[str, str], ...]
+
+
+def undo(folder: str | Path) -> Undone:
+    """Take back what was sorted into a folder: moved photos to where they were, copies and links removed.
+
+    Whatever was changed since, or would have to be overwritten, is left; so is a copy whose original is gone. The
+    list then names what is left, and `undo` can be called again.
+    """
+    folder = Path(folder)
+    path = folder / LIST_FILE
+    if not path.is_file():
+        raise InputError(f"{folder} holds no {LIST_FILE}: nothing was sorted into it, or it was taken back already")
+    rows = _read_list(path)
+    remaining, left, n_back = [], [], 0
+    with claimed(folder):
+        for done, (photo, place, how) in enumerate(rows, start=1):
+            target = folder.resolve() / place
+            was_there = os.path.lexists(target)
+            try:
+                reason = (
+                    "its folder is a link now" if target.parent.is_symlink() else UNDO[how](Path(photo), target)
+                )
+            except OSError as error:
+                reason = str(error.strerror or error)
+            if reason is not None:
+                remaining.append((photo, place, how))
+                left.append((place, reason))
+            elif was_there:
+                n_back += 1
+            report_progress("taking back", done, len(rows))
+        for name in sorted({place.partition("/")[0] for _, place, _ in rows}):
+            with contextlib.suppress(OSError):
+                (folder / name / PARTIAL_FILE).unlink()
+            with contextlib.suppress(OSError):  # something is in it
+                (folder / name).rmdir()
+        if remaining:
+            _write_list(path, remaining, accept_existing)
+        else:
+            path.unlink()
+    if not remaining:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    return Undone(n_back, tuple(left))
+
+
+def safe_name(name: str) -> str:
+    r"""A name that every file system takes for a folder; empty if nothing remains of it.
+
+    Examples
+    --------
+    >>> [safe_name(name) for name in ("cat/dog", "..", "St. Bernard ", "aux.txt", "a\nb: c?")]
+    ['cat_dog', '', 'St. Bernard', '_aux.txt', 'a_b_ c_']
+    """
+    text = UNSAFE.sub("_", unicodedata.normalize("NFC", name)).strip().lstrip(".").lstrip()
+    while len(text) > LONGEST_NAME or len(text.encode()) > 2 * LONGEST_NAME:
+        text = text[: min(LONGEST_NAME, len(text) - 1)]
+    text = text.rstrip(". ")
+    return f"_{text}" if DEVICE.fullmatch(text) else text
+
+
+def free_name(stem: str, ending: str, taken: dict[str, int]) -> str:
+    """A name, with a number if there is one already that differs in nothing but case.
+
+    `taken` is how often each name was asked for, and is brought up to date.
+
+    Examples
+    --------
+    >>> taken: dict[str, int] = {}
+    >>> [free_name(stem, ".png", taken) for stem in ("owl", "Owl", "owl-2")]
+    ['owl.png', 'Owl-2.png', 'owl-2-2.png']
+    """
+    key = _key(stem + ending)
+    for number in count(taken.get(key, 0) + 1):
+        taken[key] = number
+        name = stem + ending if number == 1 else f"{stem}-{number}{ending}"
+        if number == 1 or _key(name) not in taken:
+            taken.setdefault(_key(name), 1)
+            return name
+    raise AssertionError("numbers do not end")
+
+
+def _key(name: str) -> str:
+    """Equal for names that some file system takes for the same."""
+    return unicodedata.normalize("NFKC", name).casefold()
+
+
+def _folder_names(record: dict[str, Any], reserved: list[str]) -> dict[int, str]:
+    """The name of each category's folder."""
+    taken = {_key(name): 1 for name in reserved}
+    return {
+        category["id"]: free_name(safe_name(category["name"]) or f"kind-{category['id']}", "", taken)
+        for category in record["categories"]
+    }
+
+
+def _find_root(run: Path, record: dict[str, Any], source: str | Path | None) -> Path:
+    """The resolved folder of a run's photos."""
+    encoder = record.get("encoder")
+    kind = encoder["kind"] if encoder else "features"
+    if kind == "texts" or (kind == "features" and source is None):
+        raise InputError(
+            f"{run} is a run of {kind}, and only photos can be sorted; `newkinds export {run} kinds.csv` writes a "
+            "table of its samples"
+        )
+    root = record["source"].get("root") if source is None else source
+    if root is None:
+        raise InputError(f"{run} does not say where its photos are; give their folder with --source")
+    if not Path(root).is_dir():
+        was = "there is no folder" if source is not None else "the photos were in"
+        raise InputError(f"{was} {root}; say with --source where they are now")
+    return Path(root).resolve()
+
+
+def _find_photo(root: Path, name: str) -> Path | None:
+    """The file of an id; None if it is gone. An id that would lead out of the folder is refused."""
+    if Path(name).is_absolute() or name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name):
+        raise InputError(f"the id {name!r} leads out of the photos' folder {root}: nothing was sorted")
+    spellings = dict.fromkeys((name, ESCAPED_BYTE.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), name)))
+    return next((root / spelling for spelling in spellings if (root / spelling).is_file()), None)
+
+
+def _check_into(into: Path, run: Path, root: Path) -> None:
+    check_place(into)
+    place = into.resolve()
+    for folder, what in ((root, "the photos' folder"), (run.resolve(), "the run folder")):
+        if place.is_relative_to(folder):
+            raise InputError(f"{into} is in {what} {folder}; choose a place outside of it")
+    _check_free(into)
+
+
+def _check_free(into: Path) -> None:
+    """Refuse a place with something in it."""
+    if not os.path.lexists(into):
+        return
+    if not into.is_dir():
+        raise InputError(f"{into} is a file; give the name of a folder to make")
+    if (into / LIST_FILE).exists():
+        raise InputError(
+            f"photos were sorted into {into} before; `newkinds sort --undo {into}` takes that back, or choose "
+            "another place"
+        )
+    if any(into.iterdir()):
+        raise InputError(f"{into} is not empty; give the name of a new folder")
+
+
+def _write_list(path: Path, rows: Iterable[tuple[str, str, str]], replace: Callable[[Path], None]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(LIST_COLUMNS)
+    writer.writerows([re.sub(FORMULA, r"'\1", cell) for cell in row] for row in rows)
+    with staged(path, replace=replace) as stage:
+        stage.write_bytes(text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+def _read_list(path: Path) -> list[tuple[str, str, Transfer]]:
+    """The rows of a list, checked: nothing outside of its folder is ever removed."""
+    text = path.read_bytes().decode("utf-8", "surrogateescape")
+    rows: list[tuple[str, str, Transfer]] = []
+    try:
+        header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        if header != LIST_COLUMNS:
+            raise ValueError(f"its columns are not {', '.join(LIST_COLUMNS)}")
+        for number, cells in enumerate(lines, start=2):
+            photo, place, how = restore(cells)
+            parts = PurePosixPath(place).parts
+            if how not in TRANSFERS or not Path(photo).is_absolute() or len(parts) != 2 or ".." in parts:
+                raise ValueError(f"row {number} is none of newkinds'")
+            rows.append((photo, place, how))
+    except (ValueError, csv.Error) as error:
+        raise InputError(f"{path} cannot be used: {error}") from error
+    return rows
+
+
+def _copy(photo: Path, target: Path) -> None:
+    partial = target.with_name(PARTIAL_FILE)
+    with contextlib.suppress(FileNotFoundError):
+        partial.unlink()
+    shutil.copyfile(photo, partial)
+    with contextlib.suppress(OSError):  # a file system that does not keep times and permissions
+        shutil.copystat(photo, partial)
+    rename_to_free(partial, target)
+
+
+def _link(photo: Path, target: Path) -> None:
+    try:
+        os.symlink(os.path.relpath(photo, target.parent), target)
+    except (NotImplementedError, ValueError) as error:  # ValueError: another drive
+        raise OSError(errno.ENOTSUP, str(error)) from error
+
+
+def _move(photo: Path, target: Path) -> None:
+    try:
+        rename_to_free(photo, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy(photo, target)  # another disk
+        bring_to_disk(target)
+        photo.unlink()
+
+
+def _remove_copy(photo: Path, target: Path) -> str | None:
+    if not os.path.lexists(target):
+        return None
+    if target.is_symlink() or not target.is_file():
+        return "something else is there now"
+    if not photo.is_file():
+        return "the original is gone, so the copy was kept"
+    if not filecmp.cmp(photo, target, shallow=False):
+        return "it was changed"
+    target.unlink()
+    return None
+
+
+def _remove_link(photo: Path, target: Path) -> str | None:
+    if not os.path.lexists(target):
+        return None
+    if not target.is_symlink() or os.path.basename(os.readlink(target)) != photo.name:
+        return "something else is there now"
+    target.unlink()
+    return None
+
+
+def _move_back(photo: Path, target: Path) -> str | None:
+    if not os.path.lexists(target):
+        return None if os.path.lexists(photo) else "it is gone"
+    if os.path.lexists(photo):  # moving to another disk was interrupted, or somebody put something there
+        return "there is something at its old place" if _remove_copy(photo, target) else None
+    if not photo.parent.is_dir():
+        return f"its old folder {photo.parent} is gone"
+    _move(target, photo)
+    return None
+
+
+TRANSFERS: dict[Transfer, Callable[[Path, Path], None]] = {"copy": _copy, "link": _link, "move": _move}
+UNDO: dict[Transfer, Callable[[Path, Path], str | None]] = {
+    "copy": _remove_copy,
+    "link": _remove_link,
+    "move": _move_back,
+}
+"""What takes each of them back; gives the reason if it does not."""
+
+
+def _photos(n: int) -> str:
+    return "1 photo" if n == 1 else f"{n:,} photos"
+
+
+def _some(ids: tuple[str, ...]) -> str:
+    return ", ".join(ids[:SHOWN]) + (", …" if len(ids) > SHOWN else "")
