@@ -27,12 +27,12 @@ SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
     **dict.fromkeys(("errors", "names", "labels", "objective", "metrics"), 0),
-    **dict.fromkeys(("runtime", "staging", "visible", "workers"), 0),
+    **dict.fromkeys(("raw_samples", "runtime", "staging", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
-    **dict.fromkeys(("predictions", "runs", "encoders", "answering"), 4),
-    **dict.fromkeys(("report", "benchmark", "terminal"), 6),
+    **dict.fromkeys(("predictions", "runs", "encoders", "answering", "gathering"), 4),
+    **dict.fromkeys(("report", "benchmark", "discovery", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
 }
@@ -93,7 +93,7 @@ def test_optional_packages_are_never_imported_by_the_methods() -> None:
 
 def test_every_public_name_is_there() -> None:
     public = vars(newkinds)["__all__"]
-    assert len(public) >= 19
+    assert len(public) >= 23
     assert public == list(newkinds._HOME)
     for name in public:
         assert getattr(newkinds, name) is not None
