@@ -1,0 +1,122 @@
+"""Whatever people pass as a collection in Python."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import torch
+
+from newkinds import FeatureSet, InputError
+from newkinds.data import RawCollection
+from newkinds.gathering import gather
+
+X = np.array([[1, 0.1], [1, 0], [0.1, 1], [0, 1]])
+NAMES = ["owl", None, "wren", None]
+TRUTH = ["owl", "owl", "wren", "ant"]
+TEXTS = ["card lost", "  ", "rate?", "card gone"]
+
+
+@pytest.mark.parametrize(
+    "form", [np.asarray, np.ndarray.tolist, torch.tensor, scipy.sparse.csr_array, pd.DataFrame]
+)
+def test_features_in_every_form(form: Any) -> None:
+    collection = gather(form(X), NAMES, truth=TRUTH)
+    assert isinstance(collection, FeatureSet)
+    assert np.allclose(collection.features, X)
+    assert collection.labels.tolist() == [0, -1, 1, -1]
+    assert collection.names == ("owl", "wren", "ant")
+    assert collection.truth is not None
+    assert collection.truth.tolist() == [0, 0, 1, 2]
+
+
+def test_integers_stay_what_they_are() -> None:
+    collection = gather(X, torch.tensor([5, -1, 7, -1]), truth=np.array([5, 5, 7, 9]))
+    assert collection.labels.tolist() == [5, -1, 7, -1]
+    assert collection.names is None
+    assert collection.truth is not None
+    assert collection.truth.tolist() == [5, 5, 7, 9]
+
+
+def test_no_labels_at_all() -> None:
+    assert gather(X).n_labelled == 0
+    assert gather(TEXTS).n_labelled == 0
+
+
+def test_a_data_frame_of_features_with_its_labels() -> None:
+    frame = pd.DataFrame(X, columns=["wing", "beak"], index=["a", "b", "c", "d"]).assign(bird=NAMES, really=TRUTH)
+    collection = gather(frame, label="bird", truth="really")
+    assert isinstance(collection, FeatureSet)
+    assert collection.columns == ("wing", "beak")
+    assert collection.ids == ("a", "b", "c", "d")
+    assert collection.names == ("owl", "wren", "ant")
+    assert np.array_equal(collection.features, X)
+
+
+def test_a_data_frame_of_texts() -> None:
+    frame = pd.DataFrame({"ticket": TEXTS, "intent": NAMES, "cost": [1, 2, 3, 4]}, index=[10, 11, 12, 13])
+    collection = gather(frame, text="ticket", label="intent")
+    assert isinstance(collection, RawCollection)
+    assert list(collection.items) == ["card lost", "rate?", "card gone"]
+    assert collection.ids == ("10", "12", "13")
+    assert collection.labels.tolist() == [0, 1, -1]
+    assert collection.skipped == (("11", "the text is blank"),)
+
+
+def test_rows_are_counted_where_an_index_says_nothing() -> None:
+    assert gather(pd.DataFrame(X)).ids is None
+    assert gather(pd.DataFrame(X, index=[0, 0, 1, 1])).ids is None
+    assert gather(pd.DataFrame(X).iloc[2:]).ids == ("2", "3")
+
+
+def test_a_path_is_read_and_a_collection_taken_as_it_is(tmp_path: Path) -> None:
+    np.savez(tmp_path / "birds.npz", features=X, labels=np.array([0, -1, 1, -1]))
+    for source in (tmp_path / "birds.npz", str(tmp_path / "birds.npz")):
+        collection = gather(source)
+        assert collection.labels.tolist() == [0, -1, 1, -1]
+        assert gather(collection) is collection
+    np.save(tmp_path / "labels.npy", np.array([1, -1, -1, 1]))
+    assert gather(tmp_path / "birds.npz", tmp_path / "labels.npy").labels.tolist() == [1, -1, -1, 1]
+
+
+BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "too few labels": (X, {"labels": ["owl"]}, "4 samples but 1 labels"),
+    "too few truths": (X, {"truth": ["owl"]}, "4 samples but 1 labels"),
+    "too few labels of texts": (TEXTS, {"labels": [0]}, "4 samples but 1 labels"),
+    "a contradiction": (
+        X,
+        {"labels": NAMES, "truth": ["ant", "owl", "wren", "ant"]},
+        "a label differs from its truth",
+    ),
+    "a column of no table": (X, {"label": "bird"}, "the source is no table: label cannot be used"),
+    "texts and a column": (TEXTS, {"text": "bird"}, "the source is no table: text cannot be used"),
+    "no such column": (
+        pd.DataFrame(X, columns=["a", "b"]),
+        {"label": "bird"},
+        "no column 'bird'; the columns are a, b",
+    ),
+    "two kinds of labels": (
+        pd.DataFrame({"a": [1.0], "b": [2]}),
+        {"label": "b", "labels": [1]},
+        "contradict each other",
+    ),
+    "labels of a collection": (FeatureSet(X, np.full(4, -1)), {"labels": NAMES}, "labels cannot be used with it"),
+    "arrays for a file": (
+        "birds.npz",
+        {"labels": NAMES},
+        "birds.npz is read from a file, so labels must be the path",
+    ),
+    "no such file": ("birds.npz", {}, "birds.npz does not exist"),
+    "texts and features": (pd.DataFrame({"a": ["x"], "b": [2]}), {}, "could not convert string"),
+    "NaN": (np.array([[1, np.nan]]), {}, "NaN"),
+    "one dimension": (np.ones(3), {}, "Expected 2D array"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_refused_with_a_reason(case: str) -> None:
+    source, options, message = BAD[case]
+    with pytest.raises(InputError, match=message):
+        gather(source, **options)
