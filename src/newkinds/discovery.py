@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from newkinds.data import FeatureSet, RawCollection, read_array
+from newkinds.data.labelling import LabelRules
 from newkinds.encoders import (
     Encoder,
     Encoding,
@@ -315,6 +316,9 @@ def discover(
     truth: Any = None,
     text: str | None = None,
     label: str | None = None,
+    id: str | None = None,
+    unlabelled: Sequence[str] = (),
+    as_is: bool = False,
     encoder: str | Encoder | None = None,
     method: str | CategoryDiscoverer = "pim",
     n_categories: int | str = AUTO,
@@ -338,8 +342,12 @@ def discover(
         is a path, the path of a file of labels.
     truth : array-like, path or str, optional
         True labels, for scoring only. For a table it may name a column, for a folder of photos be "folders".
-    text, label : str, optional
-        Columns of a table or a data frame.
+    text, label, id : str, optional
+        Columns of a table or a data frame: the texts, their labels, and what names each sample.
+    unlabelled : sequence of str
+        Labels that mean that there is none. In files some do so by themselves, such as "Unsorted", "?" and "N/A".
+    as_is : bool
+        Take such labels in files for names.
     encoder : str or Encoder, optional
         What makes features of texts and photos, see `newkinds.encoders.load_encoder`.
     method : str or estimator
@@ -370,7 +378,8 @@ def discover(
         usual = {"n_categories": AUTO, "random_state": 0, "device": "auto"}
         if changed := [name for name, value in options.items() if name not in usual or value != usual[name]]:
             raise InputError(f"method is an estimator: set its parameters there, not here ({', '.join(changed)})")
-    collection = gather(source, labels, truth=truth, text=text, label=label)
+    rules = LabelRules(tuple(unlabelled), as_is)
+    collection = gather(source, labels, truth=truth, text=text, label=label, id=id, rules=rules)
     name = _source_name(source, collection)
     sample_encoder = None
     if isinstance(collection, RawCollection):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from newkinds.data import FeatureSet, RawCollection, read_source
-from newkinds.data.labelling import encode_with_truth
+from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with_truth
 from newkinds.encoders import as_collection
 from newkinds.errors import InputError
 from newkinds.labels import IntArray, named_labels
@@ -20,9 +20,18 @@ LABELS, TRUTH = Path("labels"), Path("truth")
 
 
 def gather(
-    source: Any, labels: Any = None, *, truth: Any = None, text: str | None = None, label: str | None = None
+    source: Any,
+    labels: Any = None,
+    *,
+    truth: Any = None,
+    text: str | None = None,
+    label: str | None = None,
+    id: str | None = None,
+    rules: LabelRules = USUAL,
 ) -> FeatureSet | RawCollection:
     """A collection, from whatever it is passed as; see `newkinds.discover`.
+
+    `rules` say how labels in files are taken. In memory a name is a name, but for those that `rules` list.
 
     Examples
     --------
@@ -32,14 +41,16 @@ def gather(
     RawCollection(2 texts, 1 labelled, 0 skipped)
     """
     if isinstance(source, str | os.PathLike):
-        return _read(source, labels, truth, text, label)
+        return _read(source, labels, truth, text=text, label=label, id=id, rules=rules)
     if isinstance(source, FeatureSet | RawCollection):
-        _refuse("a collection, which has its labels", labels=labels, truth=truth, text=text, label=label)
+        _refuse("a collection, which has its labels", labels=labels, truth=truth, text=text, label=label, id=id)
         return source
     if hasattr(source, "columns") and hasattr(source, "drop"):
-        source, labels, truth = _columns(source, labels, truth, text, label)
+        source, labels, truth = _columns(source, labels, truth, text, label, id)
     else:
-        _refuse("no table", text=text, label=label)
+        _refuse("no table", text=text, label=label, id=id)
+    if labels is not None and rules.unlabelled:
+        labels, _ = replace(rules, as_is=True).taken(labels)
     if kind_of_samples(source) is None:
         return _features(source, labels, truth)
     collection = as_collection(source)
@@ -50,9 +61,7 @@ def gather(
     return collection.only(~blank, [(ids[row], "the text is blank") for row in np.flatnonzero(blank)])
 
 
-def _read(
-    source: str | os.PathLike[str], labels: Any, truth: Any, text: str | None, label: str | None
-) -> FeatureSet | RawCollection:
+def _read(source: str | os.PathLike[str], labels: Any, truth: Any, **options: Any) -> FeatureSet | RawCollection:
     for name, value in (("labels", labels), ("truth", truth)):
         if not isinstance(value, str | os.PathLike | None):
             raise InputError(f"{os.fspath(source)} is read from a file, so {name} must be the path of a file too")
@@ -60,15 +69,16 @@ def _read(
         os.fspath(source),
         labels=None if labels is None else Path(labels),
         truth=None if truth is None else os.fspath(truth),
-        text=text,
-        label=label,
+        **options,
     )
 
 
-def _columns(frame: Any, labels: Any, truth: Any, text: str | None, label: str | None) -> tuple[Any, Any, Any]:
+def _columns(
+    frame: Any, labels: Any, truth: Any, text: str | None, label: str | None, id: str | None
+) -> tuple[Any, Any, Any]:
     """Samples, labels and truth from the columns of a data frame; without texts, all other columns are features."""
     truth_column = truth if isinstance(truth, str) else None
-    named = [name for name in (text, label, truth_column) if name is not None]
+    named = [name for name in (text, label, truth_column, id) if name is not None]
     if missing := [name for name in named if name not in frame.columns]:
         present = ", ".join(map(str, frame.columns[:5]))
         raise InputError(f"there is no column {missing[0]!r}; the columns are {present}, …")
@@ -78,6 +88,9 @@ def _columns(frame: Any, labels: Any, truth: Any, text: str | None, label: str |
         labels = frame[label]
     if truth_column is not None:
         truth = frame[truth_column]
+    if id is not None:
+        check_unique([str(name) for name in frame[id]], f"the column {id!r}")
+        frame = frame.set_index(id, drop=False)
     return (frame.drop(columns=named) if text is None else frame[text]), labels, truth
 
 
@@ -103,7 +116,9 @@ def _labelling(n_samples: int, labels: Any, truth: Any) -> tuple[IntArray, tuple
     encoded_truth, truth_names = named_labels(truth, n_samples)
     if names is None and truth_names is None:
         return encoded, None, encoded_truth
-    return encode_with_truth(n_samples, labels, truth, labels_from=LABELS, truth_from=TRUTH)
+    as_is = LabelRules(as_is=True)
+    files = {"labels_from": LABELS, "truth_from": TRUTH}
+    return encode_with_truth(n_samples, labels, truth, **files, rules=as_is)[:3]
 
 
 def _ids(source: Any) -> tuple[str, ...] | None:

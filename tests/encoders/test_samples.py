@@ -13,7 +13,7 @@ from sklearn.base import clone
 import newkinds
 from newkinds import PIM, InputError, discover, encode, load
 from newkinds.data import RawCollection
-from newkinds.data.images import open_image
+from newkinds.data.opening import open_image
 from newkinds.encoders import as_collection, collecting, load_encoder
 from newkinds.encoders.loading import load_trusted
 from newkinds.encoders.trust import TRUSTED_FILE
