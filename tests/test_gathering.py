@@ -106,6 +106,29 @@ def test_a_path_is_read_and_a_collection_taken_as_it_is(tmp_path: Path) -> None:
     assert gather(tmp_path / "birds.npz", tmp_path / "labels.npy").labels.tolist() == [1, -1, -1, 1]
 
 
+def test_a_file_of_features_with_labels_in_memory(tmp_path: Path) -> None:
+    np.save(tmp_path / "birds.npy", X)
+    collection = gather(tmp_path / "birds.npy", NAMES, truth=TRUTH)
+    assert collection.labels.tolist() == [0, -1, 1, -1]
+    assert collection.names == ("owl", "wren", "ant")
+    with pytest.raises(InputError, match="4 samples but 1 labels"):
+        gather(tmp_path / "birds.npy", ["owl"])
+    np.savez(
+        tmp_path / "birds.npz",
+        features=X,
+        labels=np.array(["wren", "", "owl", ""]),
+        truth=np.array(["wren", "ant", "owl", "owl"]),
+    )
+    other = gather(tmp_path / "birds.npz", ["", "", "", "owl"])
+    assert other.names == ("owl", "ant", "wren")
+    assert other.labels.tolist() == [-1, -1, -1, 0]
+    assert other.truth is not None
+    assert other.truth.tolist() == [2, 1, 0, 0]
+    scored = gather(tmp_path / "birds.npz", truth=["wren", "wren", "owl", "emu"])
+    assert scored.names == ("owl", "wren", "emu")
+    assert scored.labels.tolist() == [1, -1, 0, -1]
+
+
 BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "too few labels": (X, {"labels": ["owl"]}, "4 samples but 1 labels"),
     "too few truths": (X, {"truth": ["owl"]}, "4 samples but 1 labels"),
@@ -128,11 +151,6 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
         "contradict each other",
     ),
     "labels of a collection": (FeatureSet(X, np.full(4, -1)), {"labels": NAMES}, "labels cannot be used with it"),
-    "arrays for a file": (
-        "birds.npz",
-        {"labels": NAMES},
-        "birds.npz is read from a file, so labels must be the path",
-    ),
     "no such file": ("birds.npz", {}, "birds.npz does not exist"),
     "texts and features": (pd.DataFrame({"a": ["x"], "b": [2]}), {}, "could not convert string"),
     "NaN": (np.array([[1, np.nan]]), {}, "NaN"),

@@ -26,6 +26,7 @@ SAMPLES: dict[str, tuple[Callable[[], Any], Kind | None]] = {
     "a single text": (lambda: "a", "texts"),
     "paths": (lambda: [Path("a.png")], "images"),
     "a single path": (lambda: Path("a.png"), "images"),
+    "contents of files": (lambda: [b"GIF89a"], "images"),
     "pictures": (lambda: [Image.new("L", (2, 2))], "images"),
     "pixels": (lambda: [PIXELS, PIXELS], "images"),
     "grey pixels": (lambda: [PIXELS[:, :, 0]], "images"),

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from newkinds.data import FeatureSet, RawCollection, read_array
 from newkinds.data.labelling import LabelRules
+from newkinds.data.writing import text_column
 from newkinds.encoders import (
     Encoder,
     Encoding,
@@ -153,7 +154,9 @@ class Discovery:
         columns = getattr(self.model, "source_columns_", None)
         features, ids = collection.arranged(columns), collection.sample_ids()
         table = predictions_table(self.model, self.names, ids, features, reject=reject)
-        return table if collection.texts is None else table.append_column("text", pa.array(collection.texts))
+        if collection.texts is None:
+            return table
+        return table.append_column("text", text_column("text", collection.texts))
 
     def _new_collection(self, samples: Any, text: str | None) -> FeatureSet:
         sample_encoder: SampleEncoder | None = getattr(self.model, "sample_encoder_", None)
@@ -260,9 +263,10 @@ class SavedDiscovery(Discovery):
         """As it was, except that features have unit length and half precision, and there are no pictures."""
         check_file(self._place / FEATURES_FILE, self.record)
         features = read_array(self._place / FEATURES_FILE, memory_map=True)
-        cells = {name: self.predictions[name].to_pylist() for name in self.predictions.column_names}
-        categories = np.array(cells["category"], dtype=np.int64)
-        given = np.array([flag is True for flag in cells.get("given", [False] * len(features))])
+        shown = [name for name in ("id", "given", "truth", "text") if name in self.predictions.column_names]
+        cells = {name: self.predictions[name].to_pylist() for name in shown}
+        categories = self.predictions["category"].to_numpy()
+        given = np.array([flag is True for flag in cells.get("given", [False] * len(categories))])
         names, truth = self._names_and_truth(cells.get("truth"))
         columns = self.record["source"].get("columns")
         return FeatureSet(
@@ -339,7 +343,7 @@ def discover(
         - a data frame of which `text` names the column of texts.
     labels : array-like or path, optional
         Of each sample: an integer (-1 = unlabelled) or a name (None, NaN or blank = unlabelled). Where the source
-        is a path, the path of a file of labels.
+        is a path, it may be the path of a file of labels.
     truth : array-like, path or str, optional
         True labels, for scoring only. For a table it may name a column, for a folder of photos be "folders".
     text, label, id : str, optional

@@ -11,7 +11,7 @@ from newkinds.data import FeatureSet, RawCollection, read_source
 from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with_truth
 from newkinds.encoders import as_collection
 from newkinds.errors import InputError
-from newkinds.labels import IntArray, named_labels
+from newkinds.labels import UNLABELLED, IntArray, named_labels
 from newkinds.raw_samples import kind_of_samples
 from newkinds.selection.problem import as_array, checked_features
 
@@ -62,15 +62,33 @@ def gather(
 
 
 def _read(source: str | os.PathLike[str], labels: Any, truth: Any, **options: Any) -> FeatureSet | RawCollection:
-    for name, value in (("labels", labels), ("truth", truth)):
-        if not isinstance(value, str | os.PathLike | None):
-            raise InputError(f"{os.fspath(source)} is read from a file, so {name} must be the path of a file too")
-    return read_source(
+    files = {
+        name: value
+        for name, value in (("labels", labels), ("truth", truth))
+        if isinstance(value, str | os.PathLike)
+    }
+    collection = read_source(
         os.fspath(source),
-        labels=None if labels is None else Path(labels),
-        truth=None if truth is None else os.fspath(truth),
+        labels=Path(files["labels"]) if "labels" in files else None,
+        truth=os.fspath(files["truth"]) if "truth" in files else None,
         **options,
     )
+    labels, truth = (None if name in files else value for name, value in (("labels", labels), ("truth", truth)))
+    return collection if labels is None and truth is None else _relabelled(collection, labels, truth)
+
+
+def _relabelled(collection: FeatureSet | RawCollection, labels: Any, truth: Any) -> FeatureSet | RawCollection:
+    """A collection with other labels or another truth, or both; what is None stays."""
+
+    def written(ids: IntArray) -> list[Any]:
+        names = collection.names
+        return [i if names is None else None if i == UNLABELLED else names[i] for i in ids.tolist()]
+
+    labels = written(collection.labels) if labels is None else labels
+    if truth is None and collection.truth is not None:
+        truth = written(collection.truth)
+    encoded, names, encoded_truth = _labelling(len(collection), labels, truth)
+    return replace(collection, labels=encoded, truth=encoded_truth, names=names)
 
 
 def _columns(

@@ -9,8 +9,9 @@ from newkinds.names import Kind
 def kind_of_samples(samples: Any) -> Kind | None:
     """Whether samples in memory are texts or images; None if they are features, or something else.
 
-    The first sample decides: a str is a text; a path, a picture of Pillow or an array of pixels (uint8, of two or
-    three dimensions) is an image. So is an array of uint8 that has three or four dimensions.
+    The first sample decides: a str is a text; a path, the content of a file (bytes), a picture of Pillow, or an
+    array of pixels (uint8, of two or three dimensions) is an image. So is an array of uint8 that has three or four
+    dimensions.
 
     Examples
     --------
@@ -39,7 +40,7 @@ def _kind_of_sample(sample: Any) -> Kind | None:
     if isinstance(sample, str):
         return "texts"
     is_pixels = getattr(sample, "ndim", 0) in (2, 3) and _holds_bytes(sample)
-    return "images" if isinstance(sample, os.PathLike) or is_picture(sample) or is_pixels else None
+    return "images" if isinstance(sample, bytes | os.PathLike) or is_picture(sample) or is_pixels else None
 
 
 def _holds_bytes(array: Any) -> bool:

@@ -51,8 +51,8 @@ def test_texts_keep_their_order_and_count_their_rows() -> None:
 
 def test_images_in_every_form_are_the_same_image(photos) -> None:
     pixels = np.asarray(open_image(photos[0]))
-    collection = as_collection([photos[0], str(photos[0]), Image.open(photos[0]), pixels], "images")
-    assert collection.ids == (str(photos[0]), str(photos[0]), "2", "3")
+    collection = as_collection([photos[0], str(photos[0]), Image.open(photos[0]), pixels, photos[0].read_bytes()])
+    assert collection.ids == (str(photos[0]), str(photos[0]), "2", "3", "4")
     for item in collection.items:
         assert np.array_equal(np.asarray(open_image(item)), pixels)
 
@@ -68,10 +68,11 @@ def test_pictures_are_seen_as_a_person_would() -> None:
     assert 274 in turned.getexif()  # the caller's picture is left alone
 
 
-def test_strings_are_paths_only_if_all_are_files_of_images(photos) -> None:
+def test_strings_are_paths_if_all_end_like_images(photos) -> None:
     assert as_collection([str(path) for path in photos]).kind == "images"
     assert as_collection([str(photos[0]), "a text"]).kind == "texts"
-    assert as_collection(["no-such-file.png"]).kind == "texts"
+    with pytest.raises(InputError, match=r"sample 0 is not the path of a file: 'no-such-file\.png'"):
+        as_collection(["no-such-file.png"])
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,10 @@ def as_collection(samples: Any, kind: Kind | None = None) -> RawCollection:
     Parameters
     ----------
     samples : sequence
-        Texts; or images: paths, pictures of Pillow, arrays of pixels (uint8, height × width × 3).
+        Texts; or images: paths, contents of files, pictures of Pillow, arrays of pixels (uint8, of shape (height,
+        width, 3)).
     kind : {"images", "texts"}, optional
-        By default what the samples are. A str is a text, unless all of them are the paths of image files.
+        By default what the samples are. A str is a text, unless all of them end like the files of images.
 
     Examples
     --------
@@ -47,8 +48,8 @@ def as_collection(samples: Any, kind: Kind | None = None) -> RawCollection:
             "shape (photos, height, width, 3)"
         )
     items = list(samples)
-    if present == "texts" and kind is None and all(map(_is_image_file, items)):
-        kind = "images"
+    if present == "texts" and kind is None and all(map(_is_called_image, items)):
+        kind = "images"  # that a file is missing should be said, and its path not taken for a text
     kind = kind or present
     make_item = _text if kind == "texts" else _image
     made = [make_item(sample, row) for row, sample in enumerate(items)]
@@ -56,8 +57,8 @@ def as_collection(samples: Any, kind: Kind | None = None) -> RawCollection:
     return RawCollection(kind, made, tuple(ids), np.full(len(made), UNLABELLED))
 
 
-def _is_image_file(sample: Any) -> bool:
-    return isinstance(sample, str) and sample.lower().endswith(SUFFIXES) and Path(sample).is_file()
+def _is_called_image(sample: Any) -> bool:
+    return isinstance(sample, str) and sample.lower().endswith(SUFFIXES)
 
 
 def _text(sample: Any, row: int) -> str:
@@ -76,6 +77,8 @@ def _image(sample: Any, row: int) -> Item:
             pass
         shown = repr(str(path) if len(str(path)) < 100 else f"{str(path)[:100]}…")
         raise InputError(f"images are wanted, and sample {row} is not the path of a file: {shown}")
+    if isinstance(sample, bytes):
+        return bytes(sample)
     if isinstance(sample, np.ndarray):
         if sample.dtype != np.uint8:
             raise InputError(f"the pixels of sample {row} must be uint8, from 0 to 255; got {sample.dtype}")
