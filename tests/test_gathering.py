@@ -153,6 +153,10 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "labels of a collection": (FeatureSet(X, np.full(4, -1)), {"labels": NAMES}, "labels cannot be used with it"),
     "no such file": ("birds.npz", {}, "birds.npz does not exist"),
     "texts and features": (pd.DataFrame({"a": ["x"], "b": [2]}), {}, "could not convert string"),
+    "a column as labels": (pd.DataFrame(X), {"labels": "bird"}, "labels must be a list or an array.*got 'bird'"),
+    "a file as truth": (X, {"truth": Path("truth.npy")}, "truth must be a list or an array.*got 'truth.npy'"),
+    "a mapping": ({}, {}, "not 'dict'"),
+    "nothing": (None, {}, "Expected 2D array"),
     "NaN": (np.array([[1, np.nan]]), {}, "NaN"),
     "one dimension": (np.ones(3), {}, "Expected 2D array"),
 }

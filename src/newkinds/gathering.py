@@ -49,6 +49,9 @@ def gather(
         source, labels, truth = _columns(source, labels, truth, text, label, id)
     else:
         _refuse("no table", text=text, label=label, id=id)
+    for name, value in (("labels", labels), ("truth", truth)):
+        if isinstance(value, str | os.PathLike):
+            raise InputError(f"{name} must be a list or an array with one entry a sample; got {os.fspath(value)!r}")
     if labels is not None and rules.unlabelled:
         labels, _ = replace(rules, as_is=True).taken(labels)
     if kind_of_samples(source) is None:

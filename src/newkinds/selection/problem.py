@@ -145,7 +145,7 @@ def checked_features(X: Any, name: str = "X", least: int = 2) -> npt.NDArray[Any
         checked: npt.NDArray[Any] = check_array(
             dense(as_array(X)), dtype=FLOATS, ensure_min_samples=least, ensure_all_finite=False, input_name=name
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
     return checked
 
