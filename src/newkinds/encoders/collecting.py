@@ -19,7 +19,6 @@ from newkinds.names import ENCODER_KEYS, Kind
 from newkinds.raw_samples import kind_of_samples
 from newkinds.runtime import n_processes
 
-
 SHOWN = 3
 """Samples that were left out and are named in a note."""
 
