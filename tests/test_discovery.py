@@ -117,6 +117,7 @@ def test_new_texts_in_a_table(found: Discovery, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("id,words\n7,stolen card\n8,\n9,euro rate\n")
     table = found.predict(tmp_path / "new.csv", text="words")
     assert table["id"].to_pylist() == ["7", "9"]
+    assert table["words"].to_pylist() == ["stolen card", "euro rate"]
     assert table["name"].to_pylist() == ["card", "rate"]
 
 
@@ -318,7 +319,9 @@ def test_without_labels_it_is_clustering_with_a_warning() -> None:
 def test_what_was_fitted_elsewhere_can_be_saved_too(tmp_path: Path) -> None:
     model = SemiSupervisedKMeans(2, random_state=0).fit(np.eye(4), ["owl", None, None, None])
     collection = FeatureSet(np.eye(4), np.array([0, -1, -1, -1]), names=("owl",))
-    Discovery(collection, model).save(tmp_path / "run")
+    found = Discovery(collection, model)
+    assert found.predict(np.eye(4)[:1])["name"].to_pylist() == ["owl"]
+    found.save(tmp_path / "run")
     assert load(tmp_path / "run").predict_names(np.eye(4)[:1]).tolist() == ["owl"]
 
 

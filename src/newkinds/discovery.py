@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from newkinds.answering import Summary, answers, collection_samples
 from newkinds.data import FeatureSet, RawCollection, read_array
 from newkinds.data.labelling import LabelRules
-from newkinds.data.writing import text_column
 from newkinds.encoders import (
     Encoder,
     Encoding,
@@ -34,7 +34,6 @@ from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
-from newkinds.predictions import predictions_table
 from newkinds.raw_samples import kind_of_samples
 from newkinds.report import render, write_report
 from newkinds.run_folder import (
@@ -89,6 +88,8 @@ class Discovery:
         seconds: Mapping[str, float] | None = None,
         source: str = "features",
     ) -> None:
+        if not hasattr(model, "source_columns_"):
+            remember_source(model, collection.columns, collection.encoder)
         self._collection, self._model = collection, model
         self.seconds = dict(seconds or {})
         self.source = source
@@ -136,8 +137,10 @@ class Discovery:
             return None
         return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
 
-    def predict(self, samples: Any, *, reject: float | None = None, text: str | None = None) -> pa.Table:
-        """Id, category, name, kind, confidence and novelty of new samples.
+    def predict(
+        self, samples: Any, *, reject: float | None = None, text: str | None = None, id: str | None = None
+    ) -> pa.Table:
+        """Id, category, name, kind, confidence and novelty of new samples, and the columns they came with.
 
         Parameters
         ----------
@@ -147,24 +150,20 @@ class Discovery:
             `discover`: samples there that cannot be read are left out.
         reject : float, optional
             Samples whose confidence is less are left open: their category is -1, and their kind "open".
-        text : str, optional
-            The column of texts, where `samples` is the path of a table.
+        text, id : str, optional
+            The columns of texts and of ids, where `samples` is a data frame or the path of a table.
         """
-        collection = self._new_collection(samples, text)
-        columns = getattr(self.model, "source_columns_", None)
-        features, ids = collection.arranged(columns), collection.sample_ids()
-        table = predictions_table(self.model, self.names, ids, features, reject=reject)
-        if collection.texts is None:
-            return table
-        return table.append_column("text", text_column("text", collection.texts))
+        collection = self._new_collection(samples, text, id)
+        blocks = collection_samples(self.model, collection)
+        return pa.concat_tables(answers(self.model, blocks, Summary(), reject=reject))
 
-    def _new_collection(self, samples: Any, text: str | None) -> FeatureSet:
+    def _new_collection(self, samples: Any, text: str | None, id: str | None) -> FeatureSet:
         sample_encoder: SampleEncoder | None = getattr(self.model, "sample_encoder_", None)
         is_listed = not isinstance(samples, str | os.PathLike | FeatureSet | RawCollection)
         if is_listed and sample_encoder is not None and kind_of_samples(samples) is not None:
             raw = sample_encoder.collection(samples)
             return raw.with_features(sample_encoder(samples))
-        collection = gather(samples, text=text)
+        collection = gather(samples, text=text, id=id)
         if isinstance(collection, RawCollection) and sample_encoder is not None:
             return sample_encoder.features(collection)
         return features_for(None if sample_encoder is None else sample_encoder.record, collection, Encoding())
