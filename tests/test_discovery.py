@@ -26,7 +26,7 @@ from newkinds.data import RawCollection, digits
 from newkinds.encoders.texts import same_text
 from newkinds.names import Kind
 from newkinds.run_folder import RUN_FILES, read_predictions, verify_run
-from tests.commands.command_line import succeed
+from tests.commands.command_line import record_of, succeed, write_record
 
 QUICK: dict[str, Any] = {"method": "sskm", "n_categories": 3}
 WORDS = {
@@ -189,6 +189,16 @@ def test_opening_reads_only_what_is_asked_for(saved: Path) -> None:
     with pytest.raises(InputError, match=r"is not the file that run\.json describes"):
         opened.save(saved.parent / "copy")
     assert not (saved.parent / "copy").exists()
+
+
+def test_a_name_for_a_huge_id_does_not_take_all_memory(tmp_path: Path) -> None:
+    run = discover(np.eye(4), [2**61, -1, -1, -1], **QUICK).save(tmp_path / "run")
+    assert open_run(run).collection.known.tolist() == [2**61]
+    record = record_of(run)
+    record["categories"][0]["name"] = "owl"
+    write_record(run, record)
+    with pytest.raises(InputError, match="run is damaged: the category 2305843009213693952 has a name"):
+        _ = open_run(run).collection
 
 
 def test_an_opened_run_can_be_copied_whole(saved: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from newkinds.encoders import (
 )
 from newkinds.errors import InputError
 from newkinds.gathering import gather
-from newkinds.labels import UNLABELLED, IntArray
+from newkinds.labels import UNLABELLED, IntArray, encode_labels
 from newkinds.methods import CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
@@ -51,6 +51,8 @@ from newkinds.staging import accept_existing, staged
 
 SHOWN_KINDS = 20
 """Kinds that a notebook shows."""
+MOST_NAMES = 1 << 20
+"""Largest id of a category with a name: names are listed from id 0 on."""
 
 
 class Discovery:
@@ -283,15 +285,16 @@ class SavedDiscovery(Discovery):
     def _names_and_truth(self, truth: list[str | None] | None) -> tuple[tuple[str, ...] | None, IntArray | None]:
         """Name of id 0, 1, … (None if categories are called by their ids), and the truth as such ids."""
         known = {c["id"]: c["name"] for c in self.record["categories"] if c["kind"] == "known"}
-        classes = {name for name in truth or [] if name is not None}
-        if all(name == str(i) for i, name in known.items()) and all(map(str.isdecimal, classes)):
-            ids = {name: int(name) for name in classes}
-            names = None
-        else:
-            others = iter(sorted(classes - set(known.values())))
-            listed = [known[i] if i in known else next(others, "") for i in range(max(known, default=-1) + 1)]
-            names = (*listed, *others)
-            ids = {name: i for i, name in enumerate(names)}
+        if all(name == str(i) for i, name in known.items()):
+            encoded, classes = encode_labels(truth or [])
+            if classes is None:
+                return None, None if truth is None else encoded
+        if max(known, default=0) > MOST_NAMES:
+            raise InputError(f"{self._place} is damaged: the category {max(known)} has a name, and so large an id")
+        others = iter(sorted({name for name in truth or [] if name is not None} - set(known.values())))
+        listed = [known[i] if i in known else next(others, "") for i in range(max(known, default=-1) + 1)]
+        names = (*listed, *others)
+        ids = {name: i for i, name in enumerate(names)}
         if truth is None:
             return names, None
         return names, np.array([UNLABELLED if name is None else ids[name] for name in truth], dtype=np.int64)
