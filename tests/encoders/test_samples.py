@@ -113,10 +113,11 @@ def test_a_list_gives_an_array_and_a_collection_more(photos, encoder, model, tmp
     collection = RawCollection("images", photos[:3], ("a", "b", "c"), np.full(3, -1))
     expected = encode(collection, encoder, workers=0).features
     for samples in (photos[:3], [str(path) for path in photos[:3]], [Image.open(path) for path in photos[:3]]):
-        found = encode(samples, encoder, workers=0, cache=tmp_path)
+        found = encode(samples, encoder, workers=0, cache=str(tmp_path))
         assert isinstance(found, np.ndarray)
         assert np.array_equal(found, expected)
     assert np.array_equal(encode(photos[:3], model, device="cpu", workers=0), expected)
+    assert list(tmp_path.rglob("*.records"))
     assert newkinds.encode is encode
 
 

@@ -68,7 +68,7 @@ def encode(
     encoder: Encoder | str | None = None,
     *,
     device: str = "auto",
-    cache: Path | None = None,
+    cache: str | Path | None = None,
     workers: int | None = None,
 ) -> Encoded: ...
 @overload
@@ -77,7 +77,7 @@ def encode(
     encoder: Encoder | str | None = None,
     *,
     device: str = "auto",
-    cache: Path | None = None,
+    cache: str | Path | None = None,
     workers: int | None = None,
 ) -> FloatArray: ...
 def encode(
@@ -85,7 +85,7 @@ def encode(
     encoder: Encoder | str | None = None,
     *,
     device: str = "auto",
-    cache: Path | None = None,
+    cache: str | Path | None = None,
     workers: int | None = None,
 ) -> Encoded | FloatArray:
     """Features of texts or images; samples with the same content are computed once.
@@ -112,7 +112,7 @@ def encode(
         collection = as_collection(samples, None if isinstance(encoder, str | None) else encoder.kind)
     if isinstance(encoder, str | None):
         encoder = load_encoder(encoder, collection.kind, device=device)
-    encoded = _encode_collection(collection, encoder, cache, workers)
+    encoded = _encode_collection(collection, encoder, None if cache is None else Path(cache), workers)
     if isinstance(samples, RawCollection):
         return encoded
     if encoded.collection.skipped:
