@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from newkinds import PIM, FeatureSet
+from newkinds.discovery import discover
 from newkinds.report import write_report
 from newkinds.run_folder import verify_run
-from newkinds.runs import discover, save_run
+from newkinds.runs import save_run
 from tests.commands.command_line import LABELS, TRUTH, WIDTH, X
 from tests.fuzzing import Target, command_answer, damaged_bytes, damaged_json
 
@@ -39,7 +40,7 @@ def tiny_run() -> dict[str, bytes]:
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        save_run(discover(collection, PIM(random_state=0)), folder, "birds.npz")
+        save_run(discover(collection, method=PIM(random_state=0)), folder, "birds.npz")
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 

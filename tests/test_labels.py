@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from newkinds import UNLABELLED, InputError
-from newkinds.labels import MISREAD_AS_TEXT, check_labels, encode_labels, is_missing, known_categories, to_columns
+from newkinds.labels import (
+    MISREAD_AS_TEXT,
+    category_names,
+    check_labels,
+    encode_labels,
+    is_missing,
+    known_categories,
+    named_labels,
+    to_columns,
+)
 
 LARGEST = 2**62  # discovered categories get the ids above the known ones
 
@@ -326,3 +335,85 @@ def test_numbers_that_no_id_can_be_are_refused_or_names():
         encode_labels(["-" + "9" * 30, "1"])
     digits = "1" * 5000
     assert encode_labels([digits, "2"])[1] == (digits, "2")
+
+
+# named_labels and category_names
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["cat", None, "dog", ""],
+        ["cat", float("nan"), "dog", "  "],
+        ("cat", pd.NA, " dog ", None),
+        np.array(["cat", "", "dog", ""]),
+        np.array(["cat", None, "dog", np.nan], dtype=object),
+        np.array([["cat"], [None], ["dog"], [None]], dtype=object),
+        pd.Series(["cat", None, "dog", None]),
+        pd.Series(["cat", None, "dog", None], dtype="string"),
+        pd.Series(["cat", None, "dog", None], dtype="category"),
+        pd.Categorical(["cat", None, "dog", None], categories=["dog", "cat", "emu"]),
+        pd.DataFrame({"animal": ["cat", None, "dog", None]}),
+        ["cat", -1, "dog", "-1"],
+    ],
+)
+def test_names_as_people_have_them(labels):
+    found, names = named_labels(labels, 4)
+    assert found.tolist() == [0, -1, 1, -1]
+    assert found.dtype == np.int64
+    assert names == ("cat", "dog")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [7, -1, 2],
+        [7, None, 2],
+        [7.0, float("nan"), 2.0],
+        np.array([7, np.nan, 2], dtype=np.float16),
+        ["7", "", "2"],
+        pd.array([7, None, 2], dtype="Int64"),
+        pd.Series([7, None, 2], dtype="category"),
+        np.array([[7], [-1], [2]], dtype=np.int8),
+    ],
+)
+def test_integers_with_gaps_keep_their_values(labels):
+    found, names = named_labels(labels, 3)
+    assert found.tolist() == [7, -1, 2]
+    assert names is None
+
+
+def test_no_labels_are_all_unlabelled():
+    assert named_labels(None, 2)[0].tolist() == [-1, -1]
+
+
+def test_true_and_false_are_two_names():
+    labels, names = named_labels(np.array([True, False]), 2)
+    assert (labels.tolist(), names) == ([1, 0], ("False", "True"))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["cat"], "2 samples but 1 labels"),
+        ([0.5, 1.0], "got 0.5 at position 0"),
+        ([np.inf, 1.0], "got inf at position 0"),
+        ([0, -2], "got -2 at position 1"),
+        ([["cat", "dog"], ["a", "b"]], "one-dimensional"),
+        ([b"cat", b"dog"], "got b'cat'"),
+        (np.array([b"cat", b"dog"]), "got np.bytes_"),
+        (np.array(["cat", "nan"]), "a label reads 'nan'"),
+        (["cat", 0.5], "the fraction 0.5"),
+        ("cat", "one-dimensional"),
+    ],
+)
+def test_what_is_no_column_of_labels_is_refused(labels, message):
+    with pytest.raises(InputError, match=message):
+        named_labels(labels, 2)
+
+
+def test_discovered_categories_never_have_the_name_of_a_known_one():
+    assert category_names({3: "owl", 7: "wren"}, [8, 9]) == {3: "owl", 7: "wren", 8: "new-1", 9: "new-2"}
+    assert category_names({0: "new-1"}, [1]) == {0: "new-1", 1: "discovered-1"}
+    assert category_names({0: "new-1", 1: "discovered-x"}, [2])[2] == "discovered2-1"
+    assert category_names({}, [0]) == {0: "new-1"}

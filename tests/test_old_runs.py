@@ -44,6 +44,14 @@ def test_the_commands_read_it(run: Path) -> None:
     assert [row["name"] for row in rows[:3]] == ["owl", "wren", "new-1"]
 
 
+def test_it_is_opened_as_a_discovery(run: Path) -> None:
+    discovery = newkinds.open_run(run)
+    assert discovery.names == {0: "owl", 1: "wren", 2: "new-1"}
+    assert discovery.collection.n_labelled == 20
+    assert discovery.predict(discovery.collection.features[:3])["name"].to_pylist() == ["owl", "wren", "new-1"]
+    assert "owl" in discovery.report(run.parent / "page.html").read_text("utf-8")
+
+
 def test_a_page_is_made_of_it(run: Path) -> None:
     assert not (run / "report.html").exists()
     page = write_report(run).read_text("utf-8")

@@ -19,10 +19,11 @@ from safetensors.numpy import load_file, save_file
 
 import newkinds
 from newkinds import PIM, UNO, FeatureSet, InputError, load
+from newkinds.discovery import Discovery, discover
 from newkinds.methods.base import CALIBRATION_ARRAY
 from newkinds.report import write_report
 from newkinds.run_folder import read_predictions, read_run, verify_run, write_run
-from newkinds.runs import Discovery, discover, save_run
+from newkinds.runs import save_run
 from tests.commands.command_line import LABELS, X, record_of
 from tests.run_targets import make
 
@@ -335,7 +336,7 @@ def test_models_of_before_calibration_have_none(run: Path) -> None:
 
 @pytest.mark.parametrize("has_checksums", [True, False])
 def test_the_model_of_another_run_is_refused(run: Path, tmp_path: Path, has_checksums: bool) -> None:
-    other = discover(FeatureSet(X, LABELS), PIM(3, lam=0.3, max_iter=2, random_state=0))
+    other = discover(FeatureSet(X, LABELS), method=PIM(3, lam=0.3, max_iter=2, random_state=0))
     (tmp_path / "other").mkdir()
     save_run(other, tmp_path / "other", "other")
     shutil.copy(tmp_path / "other" / "model.safetensors", run)
@@ -366,7 +367,7 @@ def test_parameters_that_the_method_does_not_take_are_refused(
 def projecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("uno")
     model = UNO(3, hidden=8, max_iter=1, batch_size=30, random_state=0)
-    save_run(discover(FeatureSet(X, LABELS), model), folder, "birds")
+    save_run(discover(FeatureSet(X, LABELS), method=model), folder, "birds")
     return folder
 
 
@@ -458,14 +459,14 @@ def test_a_table_that_is_none_is_refused(run: Path) -> None:
 )
 def test_no_discovered_category_has_the_name_of_a_known_one(known: tuple[str, str], new: str) -> None:
     collection = FeatureSet(X, LABELS, names=known)
-    names = discover(collection, PIM(4, lam=0.3, max_iter=2, random_state=0)).names
+    names = discover(collection, method=PIM(4, lam=0.3, max_iter=2, random_state=0)).names
     assert [names[0], names[1], names[2]] == [*known, new]
     assert len(set(names.values())) == 4
 
 
 def test_what_json_cannot_hold_is_left_out_of_the_record(tmp_path: Path) -> None:
     model = PIM(3, lam=0.3, max_iter=4, random_state=0)
-    discovery = discover(FeatureSet(X, LABELS), model)
+    discovery = discover(FeatureSet(X, LABELS), method=model)
     model.objective_curve_ = np.array([3.0, np.nan, 1.0], dtype=np.float32)
     save_run(Discovery(discovery.collection, model, {}), tmp_path, "odd \udcff name")
 
@@ -481,7 +482,7 @@ def test_what_json_cannot_hold_is_left_out_of_the_record(tmp_path: Path) -> None
 
 def test_what_could_not_be_read_again_is_refused_when_it_is_saved(tmp_path: Path) -> None:
     collection = FeatureSet(X, LABELS, encoder={"name": "mine"})
-    discovery = discover(collection, PIM(3, lam=0.3, max_iter=2, random_state=0))
+    discovery = discover(collection, method=PIM(3, lam=0.3, max_iter=2, random_state=0))
     with pytest.raises(InputError, match="encoder lacks kind, fingerprint"):
         save_run(discovery, tmp_path, "birds")
 
@@ -490,7 +491,7 @@ def test_a_start_that_is_too_large_to_be_written_down_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = np.eye(X.shape[1])[:3]
-    discovery = discover(FeatureSet(X, LABELS), PIM(init=start, lam=0.3, max_iter=2))
+    discovery = discover(FeatureSet(X, LABELS), method=PIM(init=start, lam=0.3, max_iter=2))
     for largest, expected in ((start.size - 1, PIM().init), (start.size, start)):
         monkeypatch.setattr("newkinds.runs.LARGEST_PARAMETER", largest)
         folder = tmp_path / str(largest)

@@ -12,9 +12,10 @@ import torch
 
 from newkinds import PIM, FeatureSet, InputError, KMeans, SemiSupervisedKMeans, load
 from newkinds.data import digits
+from newkinds.discovery import Discovery, discover
 from newkinds.report import write_report
 from newkinds.run_folder import check_replaceable, read_predictions, read_run
-from newkinds.runs import Discovery, discover, save_run
+from newkinds.runs import save_run
 from newkinds.selection.n_categories import CategoryCount
 
 
@@ -31,7 +32,7 @@ def small(labels: np.ndarray | None = None, **extra: Any) -> FeatureSet:
 
 @pytest.fixture(scope="module")
 def found() -> Discovery:
-    return discover(small(), PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=60, random_state=0))
+    return discover(small(), method=PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=60, random_state=0))
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +127,12 @@ def test_a_loaded_model_can_be_saved_again_and_fitted_anew(folder: Path, found: 
     assert load(tmp_path).lam_curve_ == found.model.lam_curve_
     model.set_params(n_categories=8, lam=0.2).fit(found.collection.features, found.collection.labels)
     assert model.n_categories_ == 8
-    assert not hasattr(model, "category_names_")
+    assert list(model.category_names_.values()) == ["0", "1", "2", "3", "4", "new-1", "new-2", "new-3"]
+    assert not hasattr(model, "source_columns_")
 
 
 def test_the_search_for_the_number_of_categories_is_loaded_too(tmp_path: Path) -> None:
-    found = discover(small(), KMeans("max-acc-kmeans", random_state=0))
+    found = discover(small(), method=KMeans("max-acc-kmeans", random_state=0))
     save_run(found, tmp_path, "digits")
     assert load(tmp_path).n_categories_search_ == found.model.n_categories_search_
 
@@ -138,7 +140,7 @@ def test_the_search_for_the_number_of_categories_is_loaded_too(tmp_path: Path) -
 def test_odd_parameters_are_written_down_and_foreign_methods_refused(tmp_path: Path) -> None:
     grid = [np.float32(0.25), np.float32(0.5)]
     start = torch.rand(10, 64, generator=torch.Generator().manual_seed(0))
-    found = discover(small(), PIM(init=start, lam_grid=grid, max_iter=3, random_state=0))
+    found = discover(small(), method=PIM(init=start, lam_grid=grid, max_iter=3, random_state=0))
     save_run(found, tmp_path, "digits")
     model = load(tmp_path)
     assert model.lam_grid == [0.25, 0.5]
@@ -147,7 +149,7 @@ def test_odd_parameters_are_written_down_and_foreign_methods_refused(tmp_path: P
     class Mine(PIM):
         pass
 
-    mine = discover(small(), Mine(10, lam=0.3, max_iter=3))
+    mine = discover(small(), method=Mine(10, lam=0.3, max_iter=3))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="only the package's own methods can be saved; Mine is not"):
         save_run(mine, tmp_path / "empty", "digits")
@@ -156,7 +158,7 @@ def test_odd_parameters_are_written_down_and_foreign_methods_refused(tmp_path: P
 
 @pytest.mark.parametrize("method", [KMeans, SemiSupervisedKMeans])
 def test_methods_without_lam_are_saved_too(tmp_path: Path, method: type[KMeans]) -> None:
-    found = discover(small(), method(10, random_state=0))
+    found = discover(small(), method=method(10, random_state=0))
     save_run(found, tmp_path, "digits")
     write_report(tmp_path)
     assert np.array_equal(
@@ -166,7 +168,9 @@ def test_methods_without_lam_are_saved_too(tmp_path: Path, method: type[KMeans])
 
 def test_an_array_as_start_survives(tmp_path: Path) -> None:
     prototypes = np.random.default_rng(0).normal(size=(10, 64)).astype(np.float32)
-    found = discover(small(), PIM(init=prototypes, lam=0.3, max_iter=5, random_state=np.random.RandomState(0)))
+    found = discover(
+        small(), method=PIM(init=prototypes, lam=0.3, max_iter=5, random_state=np.random.RandomState(0))
+    )
     save_run(found, tmp_path, "digits")
     model = load(tmp_path)
     np.testing.assert_allclose(np.asarray(model.init), prototypes)
@@ -181,7 +185,7 @@ def test_names_texts_and_estimated_number(tmp_path: Path) -> None:
         names=("zero", "one", "two", "new-ish", "new-1"),
         texts=tuple(f"<b>number {i}</b>" for i in range(300)),
     )
-    found = discover(named, KMeans("max-acc-kmeans", random_state=0))
+    found = discover(named, method=KMeans("max-acc-kmeans", random_state=0))
     save_run(found, tmp_path, "digits & <co>")
     write_report(tmp_path)
     record = read_run(tmp_path)
@@ -198,7 +202,7 @@ def test_names_texts_and_estimated_number(tmp_path: Path) -> None:
 
 
 def test_the_report_stands_alone(tmp_path: Path) -> None:
-    found = discover(digits(), PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=5, random_state=0))
+    found = discover(digits(), method=PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=5, random_state=0))
     save_run(found, tmp_path, "digits")
     page = write_report(tmp_path).read_text("utf-8")
     assert page.count("data:image/png;base64,") == sum(min(12, c["size"]) for c in read_run(tmp_path)["categories"])
@@ -211,7 +215,7 @@ def test_the_report_stands_alone(tmp_path: Path) -> None:
 
 def test_empty_and_single_categories_are_warned_of(tmp_path: Path) -> None:
     X = np.array([[1.0, 0.0]] * 6 + [[0.0, 1.0]])
-    found = discover(FeatureSet(X, np.array([0, -1, -1, -1, -1, -1, -1])), KMeans(4, random_state=0))
+    found = discover(FeatureSet(X, np.array([0, -1, -1, -1, -1, -1, -1])), method=KMeans(4, random_state=0))
     save_run(found, tmp_path, "few")
     write_report(tmp_path)
     text = " | ".join(read_run(tmp_path)["warnings"])
@@ -222,7 +226,7 @@ def test_empty_and_single_categories_are_warned_of(tmp_path: Path) -> None:
 def test_nothing_or_everything_may_be_labelled(tmp_path: Path) -> None:
     """The command line refuses both; from Python they are clusterings and classifiers like others."""
     for labels, kinds in ((np.full(300, -1), ["new"] * 3), (small().truth, ["known"] * 10)):
-        discovery = discover(small(labels=labels), KMeans(len(kinds), random_state=0))
+        discovery = discover(small(labels=labels), method=KMeans(len(kinds), random_state=0))
         folder = tmp_path / kinds[0]
         folder.mkdir()
         save_run(discovery, folder, "digits")

@@ -4,6 +4,10 @@
 from newkinds.data.feature_set import FeatureSet as FeatureSet
 from newkinds.data.reading import read_features as read_features
 from newkinds.data.writing import write_features as write_features
+from newkinds.discovery import Discovery as Discovery
+from newkinds.discovery import discover as discover
+from newkinds.discovery import open_run as open_run
+from newkinds.encoders.encoding import encode as encode
 from newkinds.errors import InputError as InputError
 from newkinds.labels import UNLABELLED as UNLABELLED
 from newkinds.labels import encode_labels as encode_labels

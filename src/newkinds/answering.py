@@ -124,7 +124,7 @@ def new_samples(
         return
     collection = features_for(model.encoder_, read_source(source, text=text, id=id), encoding)
     summary.notes.extend(collection.notes)
-    yield from _collection_samples(model, collection)
+    yield from collection_samples(model, collection)
 
 
 def streamed_samples(model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding) -> Iterator[Samples]:
@@ -146,7 +146,8 @@ def streamed_samples(model: CategoryDiscoverer, stream: BufferedReader, encoding
         yield Samples(ids, found.features, others)
 
 
-def _collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Iterator[Samples]:
+def collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Iterator[Samples]:
+    """The samples of a collection, with their own columns; texts count as one."""
     features = collection.arranged(model.source_columns_)
     others = dict(collection.others)
     if collection.texts is not None and not others:

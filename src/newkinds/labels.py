@@ -4,7 +4,8 @@ Inside the package a label vector is int64, one entry a sample, `UNLABELLED` (-1
 Known categories come first, in the order of their ids; discovered ones follow.
 """
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ LONGEST_NUMBER = 4000
 """Digits of a number; what is longer is a name, and Python would refuse to make a number of it."""
 MISREAD_AS_TEXT = ("nan", "None", "<NA>", "NaT")
 """What a missing label turns into where numpy or pandas made text of it."""
+
+CELLS = (str, int, float, np.generic)
+"""Types of a label that is an integer or a name."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -75,6 +79,60 @@ def check_labels(labels: npt.ArrayLike | None, n_samples: int) -> IntArray:
         where = int(np.argmin(values))
         raise InputError(f"labels must be -1 (unlabelled) or at least 0, got {values[where]} at position {where}")
     return values.astype(np.int64)
+
+
+def named_labels(labels: Any, n_samples: int) -> tuple[IntArray, tuple[str, ...] | None]:
+    """Labels as people have them, as an int64 vector, and the names of the ids.
+
+    Parameters
+    ----------
+    labels : array-like, or None
+        Integers (-1 = unlabelled) keep their value; NaN among them is unlabelled. Anything else is a name, see
+        `encode_labels`; None, NaN, NA and blank text are unlabelled.
+    n_samples : int
+        How many labels there must be.
+
+    Returns
+    -------
+    labels : ndarray of int64
+    names : tuple of str, or None
+        The name of id 0, 1, …; None where the labels were integers.
+
+    Examples
+    --------
+    >>> named_labels(["dog", None, "cat", float("nan")], 4)
+    (array([ 1, -1,  0, -1]), ('cat', 'dog'))
+    >>> named_labels([3, -1, float("nan")], 3)
+    (array([ 3, -1, -1]), None)
+    """
+    values = None if labels is None else np.asarray(labels)
+    if values is not None and values.dtype.kind in "US" and not hasattr(labels, "dtype"):
+        values = np.asarray(labels, dtype=object)  # numpy would make the text "nan" of a NaN among names
+    if values is None or values.dtype.kind in "iu":
+        return check_labels(values, n_samples), None
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 1 and len(values) != n_samples:
+        raise InputError(f"there are {n_samples} samples but {len(values)} labels; there must be one each")
+    if values.dtype.kind == "f" and values.ndim == 1:
+        return check_labels(np.where(np.isnan(values), UNLABELLED, values), n_samples), None
+    return encode_labels(values)
+
+
+def category_names(known: Mapping[int, str], new: Iterable[int]) -> dict[int, str]:
+    """Name of every category: given ones for the known, new-1, new-2, … for the discovered.
+
+    Where a known one begins with "new-", the discovered ones are called discovered-1, …; where one begins with that
+    too, discovered2-1, … and so on.
+
+    Examples
+    --------
+    >>> category_names({0: "owl", 1: "wren"}, [2, 3])
+    {0: 'owl', 1: 'wren', 2: 'new-1', 3: 'new-2'}
+    """
+    prefixes = itertools.chain(("new", "discovered"), (f"discovered{n}" for n in itertools.count(2)))
+    prefix = next(p for p in prefixes if not any(name.startswith(f"{p}-") for name in known.values()))
+    return {**known, **{category: f"{prefix}-{j}" for j, category in enumerate(new, start=1)}}
 
 
 def known_categories(labels: IntArray) -> IntArray:
@@ -144,7 +202,7 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
         raise InputError(f"labels must be one-dimensional, one entry a sample; got shape {values.shape}")
     cells = [None if is_missing(value) or _whole(value) == UNLABELLED else value for value in values]
     present = [cell for cell in cells if cell is not None]
-    if odd := [cell for cell in present if not isinstance(cell, str | int | float | np.generic)]:
+    if odd := [cell for cell in present if isinstance(cell, bytes) or not isinstance(cell, CELLS)]:
         raise InputError(f"a label must be an integer or a name, got {odd[0]!r}")
     if not names and all(_whole(cell) is not None for cell in present):
         integers = [UNLABELLED if cell is None else _whole(cell) or 0 for cell in cells]

@@ -1,18 +1,18 @@
-"""A discovery: fitting a method to a collection, saving the run folder, and the way back to a fitted model.
+"""Run folders: writing what was discovered, and the way back to the fitted model.
 
 What the folder holds is described in `newkinds.run_folder`.
 """
 
-import itertools
 import logging
 import math
 import platform
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,12 +24,12 @@ from newkinds import __version__
 from newkinds.data import FeatureSet
 from newkinds.data.pictures import png
 from newkinds.data.writing import text_column
-from newkinds.encoders import given_encoder
+from newkinds.encoders import SampleEncoder, given_encoder
 from newkinds.engine import normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import METHODS, CategoryDiscoverer
-from newkinds.metrics import Accuracy, accuracy
+from newkinds.metrics import Accuracy
 from newkinds.predictions import predictions_table, table_writer
 from newkinds.run_folder import (
     FEATURES_FILE,
@@ -54,6 +54,8 @@ logger = logging.getLogger(__name__)
 WIDE = 1.5
 """Factor between the ends of an interval from which on it is said to be wide."""
 
+THUMBNAILS = "thumbnail"
+"""The column of pictures in `predictions.parquet`."""
 WRITTEN_ROWS = 1 << 14
 """Samples written at a time."""
 CURVE_POINTS = 200
@@ -62,56 +64,32 @@ LARGEST_PARAMETER = 1 << 21
 """Numbers of an array (a start, say) that is still written down; a model loaded later has the default instead."""
 
 
-@dataclass(frozen=True, eq=False)
-class Discovery:
-    """A collection and the model that was fitted to it."""
+class Result(Protocol):
+    """What a run folder is made of; `newkinds.discovery.Discovery` is one.
 
-    collection: FeatureSet
-    model: CategoryDiscoverer
-    seconds: dict[str, float] = field(default_factory=dict)
+    Attributes
+    ----------
+    collection : FeatureSet
+    model : CategoryDiscoverer
+        Fitted to the collection.
+    names : dict of int to str
+        Name of every category.
+    seconds : dict of str to float
+        How long things took.
+    """
 
     @property
-    def names(self) -> dict[int, str]:
-        """Name of every category: given ones for the known, new-1, new-2, … for the discovered.
-
-        Where a known one begins with "new-", the discovered ones are called discovered-1, …; where one begins with
-        that too, discovered2-1, … and so on.
-        """
-        n_known = len(self.model.known_categories_)
-        known = {int(i): self.collection.name_of(int(i)) for i in self.model.known_categories_}
-        taken = set(known.values())
-        prefixes = itertools.chain(("new", "discovered"), (f"discovered{n}" for n in itertools.count(2)))
-        prefix = next(p for p in prefixes if not any(name.startswith(f"{p}-") for name in taken))
-        new = {int(i): f"{prefix}-{j}" for j, i in enumerate(self.model.categories_[n_known:], start=1)}
-        return known | new
-
-    def score(self) -> Accuracy | None:
-        """All / Old / New accuracy of the unlabelled samples whose truth is known; None without any."""
-        if self.collection.truth is None:
-            return None
-        scored = (self.collection.labels == UNLABELLED) & (self.collection.truth != UNLABELLED)
-        if not scored.any():
-            return None
-        return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
+    def collection(self) -> FeatureSet: ...
+    @property
+    def model(self) -> CategoryDiscoverer: ...
+    @property
+    def names(self) -> dict[int, str]: ...
+    @property
+    def seconds(self) -> dict[str, float]: ...
+    def score(self) -> Accuracy | None: ...
 
 
-def discover(collection: FeatureSet, model: CategoryDiscoverer) -> Discovery:
-    """Fit a method to a collection.
-
-    Examples
-    --------
-    >>> from newkinds import PIM
-    >>> from newkinds.data import digits
-    >>> discovery = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
-    >>> discovery.names[9]
-    'new-5'
-    """
-    began = time.perf_counter()
-    model.fit(collection.features, collection.labels)
-    return Discovery(collection, model, {"fit": time.perf_counter() - began})
-
-
-def save_run(discovery: Discovery, folder: Path, source: str) -> None:
+def save_run(discovery: Result, folder: Path, source: str) -> None:
     """Write everything but the report into an existing folder; see `newkinds.run_folder`.
 
     `run.json`, without which nothing takes the folder for a run, comes last. It is read once: a record that could
@@ -119,17 +97,17 @@ def save_run(discovery: Discovery, folder: Path, source: str) -> None:
     """
     began = time.perf_counter()
     model = discovery.model
-    record = _record(discovery, source)
+    record = make_record(discovery, source)
     _write_samples(discovery, folder)
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
     give_usual_mode(folder / MODEL_FILE)
     record["features"]["sha256"] = file_checksum(folder / FEATURES_FILE)
     record["seconds"]["write"] = round(time.perf_counter() - began, 3)
-    write_run(folder, _strict(record))
+    write_run(folder, record)
     read_run(folder)
 
 
-def _write_samples(discovery: Discovery, folder: Path) -> None:
+def _write_samples(discovery: Result, folder: Path) -> None:
     """Features and predictions of every sample, block by block: a collection may be larger than memory."""
     collection, n = discovery.collection, len(discovery.collection)
     with (
@@ -145,14 +123,30 @@ def _write_samples(discovery: Discovery, folder: Path) -> None:
             features_file.write(features.astype("<f2").tobytes())
             table = _samples_table(discovery, rows, features)
             write_text(table)
-            if collection.images is not None:
-                pictures = pa.array([png(image) for image in collection.images[rows]], type=pa.binary())
-                table = table.append_column("thumbnail", pictures)
-            write_table(table)
+            write_table(_with_pictures(table, collection, rows))
             report_progress("writing the samples", rows.stop, n)
 
 
-def _samples_table(discovery: Discovery, rows: slice, features: npt.NDArray[Any]) -> pa.Table:
+def samples_table(discovery: Result, *, pictures: bool = False) -> pa.Table:
+    """Predictions of every sample, as `predictions.parquet` has them; pictures only if asked for."""
+    collection, n = discovery.collection, len(discovery.collection)
+    tables = []
+    for first in range(0, n, WRITTEN_ROWS):
+        rows = slice(first, min(first + WRITTEN_ROWS, n))
+        table = _samples_table(discovery, rows, normalised(np.asarray(collection.features[rows]), first))
+        tables.append(_with_pictures(table, collection, rows) if pictures else table)
+    return pa.concat_tables(tables)
+
+
+def _with_pictures(table: pa.Table, collection: FeatureSet, rows: slice) -> pa.Table:
+    if collection.images is None:
+        return table
+    pictures = pa.array([png(image) for image in collection.images[rows]], type=pa.binary())
+    return table.append_column(THUMBNAILS, pictures)
+
+
+def _samples_table(discovery: Result, rows: slice, features: npt.NDArray[Any]) -> pa.Table:
+    """Some rows of the predictions, without pictures."""
     collection, model = discovery.collection, discovery.model
     ids = collection.sample_ids(rows)
     table = predictions_table(model, discovery.names, ids, features, model.labels_[rows])
@@ -165,7 +159,12 @@ def _samples_table(discovery: Discovery, rows: slice, features: npt.NDArray[Any]
     return table
 
 
-def _record(discovery: Discovery, source: str) -> dict[str, Any]:
+def make_record(discovery: Result, source: str) -> dict[str, Any]:
+    """What `run.json` says of a discovery, without the checksums of files."""
+    return _strict(_record(discovery, source))  # type: ignore[no-any-return]  # a dict stays one
+
+
+def _record(discovery: Result, source: str) -> dict[str, Any]:
     collection, model, names = discovery.collection, discovery.model, discovery.names
     sizes, labelled = (
         dict(zip(model.categories_.tolist(), _counts(labels, model.categories_), strict=True))
@@ -289,22 +288,24 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
 
     The model is checked against `run.json`; a run that was changed or damaged is an InputError.
 
-    No encoder that the run names is loaded. `encoder` says where you have it, if that is elsewhere or the run is
-    somebody else's: it is loaded to see that its fingerprint is the run's, and is trusted from then on.
+    The model of a run that was made of texts or photos takes both features and raw samples: a list of texts; or of
+    paths, pictures of Pillow or arrays of pixels. Its encoder is loaded when the first ones come, if it was used on
+    this machine before. `encoder` says where you have it, if that is elsewhere or the run is somebody else's: it is
+    loaded at once to see that its fingerprint is the run's, and is trusted from then on.
 
-    Its `category_names_` maps every id in `categories_` to a name, `source_columns_` are the names of the features
-    where they had any, and `encoder_` says what made the features of photos or texts. The objective's curve and the
-    rehearsals are in `run.json` only.
+    Its `category_names_` are those in the run, `source_columns_` are the names of the features where they had any,
+    and `encoder_` says what made the features of photos or texts. The objective's curve and the rehearsals are in
+    `run.json` only.
 
     Examples
     --------
     >>> import tempfile
-    >>> from newkinds import PIM
+    >>> from newkinds import discover
     >>> from newkinds.data import digits
-    >>> discovery = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> discovery = discover(digits(), n_categories=10, lam=0.3, max_iter=100)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_run(discovery, Path(folder), "digits")
-    ...     model = load(folder)
+    ...     _ = discovery.save(f"{folder}/run")
+    ...     model = load(f"{folder}/run")
     >>> bool((model.predict(digits().features) == discovery.model.predict(digits().features)).all())
     True
     """
@@ -331,10 +332,9 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
             raise InputError(f"{path} does not fit {RUN_FILE}: their {what} differ")
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
     model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
-    model.source_columns_ = record["source"].get("columns")
-    model.encoder_ = record.get("encoder")
-    if encoder is not None:
-        model.encoder_ = given_encoder(model.encoder_, encoder)
+    made_with = record.get("encoder")
+    given = None if encoder is None else given_encoder(made_with, encoder)
+    remember_source(model, record["source"].get("columns"), made_with, given)
     chosen, curves = record["chosen"], record["curves"]
     if chosen["n_categories_rule"] is not None:
         model.n_categories_search_ = CategoryCount(
@@ -351,6 +351,21 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
             model.size_ratio_ = ratio
         model.objective_curve_ = model.rehearsal_ = None
     return model
+
+
+def remember_source(
+    model: CategoryDiscoverer,
+    columns: Sequence[str] | None,
+    encoder: Mapping[str, Any] | None,
+    sample_encoder: SampleEncoder | None = None,
+) -> None:
+    """Tell a fitted model what its features are called and what made them, so that it takes raw samples too."""
+    if sample_encoder is None and encoder is not None:
+        sample_encoder = SampleEncoder(encoder)
+    model.source_columns_ = None if columns is None else list(columns)
+    model.encoder_ = None if sample_encoder is None else sample_encoder.record
+    if sample_encoder is not None:
+        model.sample_encoder_ = sample_encoder
 
 
 def _shared_facts(model: CategoryDiscoverer, record: dict[str, Any]) -> list[tuple[str, Any, Any]]:

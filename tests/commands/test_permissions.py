@@ -8,8 +8,9 @@ import pytest
 
 from newkinds import KMeans
 from newkinds.data import digits
+from newkinds.discovery import discover
 from newkinds.report import write_report
-from newkinds.runs import discover, save_run
+from newkinds.runs import save_run
 from newkinds.staging import staged
 from tests.commands.command_line import SMALL, succeed
 
@@ -62,7 +63,7 @@ def test_of_photos_that_are_encoded_and_sorted(birds, model, tmp_path, monkeypat
 @masks
 def test_of_a_run_that_is_saved_in_python(tmp_path, mask):
     (tmp_path / "run").mkdir()
-    save_run(discover(digits(), KMeans(10, random_state=0)), tmp_path / "run", "digits")
+    save_run(discover(digits(), method=KMeans(10, random_state=0)), tmp_path / "run", "digits")
     write_report(tmp_path / "run")
     assert other_modes(tmp_path, mask) == {}
 

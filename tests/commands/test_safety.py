@@ -8,20 +8,20 @@ import sys
 
 import pytest
 
-from newkinds import FeatureSet, runs, write_features
+from newkinds import FeatureSet, discovery, write_features
 from newkinds.run_folder import read_run
 from tests.commands.command_line import LABELS, SMALL, TRUTH, X, fail, invoke, succeed
 
 
 def test_a_folder_that_appears_during_the_work_stays(collection, tmp_path, monkeypatch):
-    out, discover = tmp_path / "run", runs.discover
+    out, discover = tmp_path / "run", discovery.discover
 
-    def discover_while_somebody_writes(*arguments):
+    def discover_while_somebody_writes(*arguments, **options):
         out.mkdir()
         (out / "thesis.txt").write_text("years of work")
-        return discover(*arguments)
+        return discover(*arguments, **options)
 
-    monkeypatch.setattr(runs, "discover", discover_while_somebody_writes)
+    monkeypatch.setattr(discovery, "discover", discover_while_somebody_writes)
     fail(
         "discover",
         collection,

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from newkinds import PIM, InputError
 from newkinds.data import digits
 from newkinds.data.raw import RawCollection
+from newkinds.discovery import discover
 from newkinds.encoders import (
     Encoding,
     as_features,
@@ -26,7 +27,7 @@ from newkinds.encoders import (
 from newkinds.encoders.finetune import finetune
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED, is_own
 from newkinds.encoders.trust import MOST_FINGERPRINTS, TRUSTED_FILE, remember_encoder, trusted_encoders
-from newkinds.runs import discover, load, save_run
+from newkinds.runs import load, save_run
 from tests.commands.command_line import SMALL as COMMAND_SMALL
 from tests.commands.command_line import fail, record_of, succeed, write_record
 from tests.encoders.tiny_training import SMALL, load_encoder_from, tiny_encoder
@@ -271,7 +272,7 @@ def test_predict_with_the_run_of_somebody_else(
 def test_loading_a_run_loads_no_encoder_unless_it_is_given(tmp_path, record, new, model, image_onnx, loads) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    save_run(discover(replace(digits(), encoder=record), QUICK), run, "photos")
+    save_run(discover(replace(digits(), encoder=record), method=QUICK), run, "photos")
     model.rename(moved := tmp_path / "moved.onnx")
     written = load(run).encoder_
     assert written["name"] == record["name"]
@@ -284,6 +285,6 @@ def test_loading_a_run_loads_no_encoder_unless_it_is_given(tmp_path, record, new
 
 
 def test_a_run_of_features_takes_no_encoder(tmp_path, model) -> None:
-    save_run(discover(digits(), QUICK), tmp_path, "digits")
+    save_run(discover(digits(), method=QUICK), tmp_path, "digits")
     with pytest.raises(InputError, match=r"the run was made of features; the encoder .* has nothing to do"):
         load(tmp_path, encoder=str(model))

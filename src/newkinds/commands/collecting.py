@@ -59,16 +59,11 @@ def collect(
     source: str, encoding: "Encoding", check: "Callable[[FeatureSet | RawCollection], None]", **options: Any
 ) -> "FeatureSet":
     """Read a source and encode it if need be. Encoding takes long, so `check` looks at what was read before it."""
-    from newkinds.data import RawCollection, read_source
+    from newkinds.data import read_source
     from newkinds.encoders import as_features
-    from newkinds.runtime import n_processes
 
     collection = read_source(source, **options)
     check(collection)
-    if isinstance(collection, RawCollection) and n_processes() > 1:
-        raise InputError(
-            "photos and texts are encoded by one process: `newkinds encode` first, then share the result"
-        )
     return as_features(collection, encoding)
 
 

@@ -38,7 +38,6 @@ from newkinds.commands.options import (
     Workers,
     number_or_name,
 )
-from newkinds.errors import InputError
 from newkinds.names import AUTO, RecipeName, SolverName
 
 
@@ -88,7 +87,7 @@ def discover(
     """
     from rich.console import Console
 
-    from newkinds.methods import METHODS
+    from newkinds.methods import make_method
     from newkinds.run_folder import check_replaceable
     from newkinds.runtime import n_processes, processes, rank
     from newkinds.staging import check_not_read, check_target, claimed
@@ -107,14 +106,12 @@ def discover(
         "random_state": seed,
     }
     parameters = {name: value for name, value in options.items() if value is not None}
-    accepted = METHODS[method]().get_params()
-    if foreign := [name for name in parameters if name not in accepted]:
-        raise InputError(f"the method {method} has no option {', '.join(foreign)}")
+    make_method(method, **parameters)  # to know at once of one that it does not take
     replace = partial(check_replaceable, force=force)
     check_not_read(out, source, labels, truth)
     check_target(out, folder=True, replace=replace)
     with processes(device) as process_device, claimed(out) if rank() == 0 else nullcontext():
-        model = METHODS[method](**parameters, device=process_device)
+        model = make_method(method, **parameters, device=process_device)
         rules = label_rules(unlabelled, as_is, min_confidence, labels, quiet or n_processes() > 1)
         with progress_bars(Console(stderr=True), quiet or rank() > 0):
             encoding = make_encoding(

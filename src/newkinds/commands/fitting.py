@@ -24,11 +24,10 @@ def fit_and_save(
 
     from rich.console import Console
 
+    from newkinds.discovery import discover
     from newkinds.engine import checkpointing
     from newkinds.kinds import read_sureness
-    from newkinds.report import write_report
     from newkinds.run_folder import RUN_FILES, read_run
-    from newkinds.runs import discover, save_run
     from newkinds.runtime import rank
     from newkinds.staging import discard, staged
     from newkinds.terminal import Screen, progress_bars, show_run
@@ -38,14 +37,14 @@ def fit_and_save(
     saving = checkpointing(states, checkpoint) if checkpoint > 0 else nullcontext()
     if rank() > 0:
         with saving:
-            discover(collection, model)
+            discover(collection, method=model)
         return
     place = staged(out, folder=True, replace=replace, ours=RUN_FILES)
     with place as folder, progress_bars(Console(stderr=True), quiet):
         with saving:
-            discovery = discover(collection, model)
-        save_run(discovery, folder, name)
-        write_report(folder)
+            discovery = discover(collection, method=model)
+        discovery.source = name
+        discovery.write(folder)
     discard(states)
     if not quiet:
         record = read_run(out)

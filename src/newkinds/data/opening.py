@@ -106,6 +106,11 @@ def _register_formats() -> None:
     pillow_heif.register_heif_opener()
 
 
+def pixels(picture: "Image.Image") -> npt.NDArray[np.uint8]:
+    """The pixels of a picture that Pillow has opened, as `open_image` shows it."""
+    return np.asarray(_upright(picture, _rgb(picture)))
+
+
 def thumbnail(item: Item, size: int = 96) -> npt.NDArray[np.uint8]:
     """The whole image, fit into a square with white around it.
 

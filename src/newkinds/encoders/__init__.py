@@ -6,6 +6,7 @@ Importing this room is light: PyTorch and the rest are imported when an encoder 
 from newkinds.encoders.cache import default_cache
 from newkinds.encoders.collecting import (
     Encoding,
+    SampleEncoder,
     as_features,
     check_same_encoder,
     encoder_for,
@@ -18,6 +19,7 @@ from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import load_encoder
 from newkinds.encoders.packaged import DEFAULTS
 from newkinds.encoders.preparation import ImagePreparation
+from newkinds.encoders.samples import as_collection
 
 __all__ = [
     "DEFAULTS",
@@ -25,6 +27,8 @@ __all__ = [
     "Encoder",
     "Encoding",
     "ImagePreparation",
+    "SampleEncoder",
+    "as_collection",
     "as_features",
     "check_same_encoder",
     "default_cache",

@@ -13,8 +13,11 @@ from newkinds.encoders.encoder import Encoder
 from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
 from newkinds.encoders.preparation import Changes
+from newkinds.encoders.samples import as_collection
 from newkinds.errors import InputError
 from newkinds.names import ENCODER_KEYS, Kind
+from newkinds.raw_samples import kind_of_samples
+from newkinds.runtime import n_processes
 
 SHOWN = 3
 """Samples that were left out and are named in a note."""
@@ -45,6 +48,10 @@ def as_features(
         if encoding.changes:
             raise InputError("these are features already: only images are resized and cropped")
         return collection
+    if n_processes() > 1:
+        raise InputError(
+            "photos and texts are encoded by one process: `newkinds encode` first, then share the result"
+        )
     if encoder is None:
         encoder = load_encoder(
             encoding.name, collection.kind, device=encoding.device, half=encoding.half, changes=encoding.changes
@@ -103,9 +110,7 @@ def encoder_for(record: Mapping[str, Any] | None, kind: Kind, encoding: Encoding
     """The encoder that a run was made with, for new samples of some kind."""
     if record is None:
         raise InputError(f"the run was made of features: give it features, not {kind}")
-    _check_record(record, "the run")
-    if record["kind"] != kind:
-        raise InputError(f"the run was made of {record['kind']}, this is a collection of {kind}")
+    _check_kind(record, kind)
     options: dict[str, Any] = {
         "device": encoding.device,
         "half": encoding.half,
@@ -113,21 +118,60 @@ def encoder_for(record: Mapping[str, Any] | None, kind: Kind, encoding: Encoding
     }
     if encoding.name is None:
         return load_trusted(record["name"], record["fingerprint"], kind, **options)
-    return _load_given(record, encoding.name, **options)
+    encoder = load_encoder(encoding.name, kind, **options)
+    check_fingerprint(encoder, encoding.name, record["fingerprint"])
+    return encoder
 
 
-def given_encoder(record: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
-    """A run's record of its encoder, with the place where the user has it; InputError if that is another one."""
+class SampleEncoder:
+    """Makes features of raw samples for the model of a run: the encoder is loaded when the first ones come.
+
+    Parameters
+    ----------
+    record : mapping
+        The run's record of its encoder.
+    encoder : Encoder, optional
+        The encoder itself, if it is loaded already. It is not pickled.
+    """
+
+    def __init__(self, record: Mapping[str, Any], encoder: Encoder | None = None) -> None:
+        self.record = dict(record)
+        self._encoder = encoder
+
+    def __call__(self, samples: Any) -> Any:
+        """Features of texts or images; what is neither comes back as it is."""
+        if kind_of_samples(samples) is None:
+            return samples
+        collection = self.collection(samples)
+        return encode(collection.items, self.encoder)
+
+    def collection(self, samples: Any) -> RawCollection:
+        """Samples as a collection of what the run was made of, or InputError."""
+        _check_record(self.record, "the run")
+        return as_collection(samples, self.record["kind"])
+
+    def features(self, collection: RawCollection) -> FeatureSet:
+        """A collection as features; samples that cannot be read are left out."""
+        _check_kind(self.record, collection.kind)
+        return as_features(collection, Encoding(), self.encoder)
+
+    @property
+    def encoder(self) -> Encoder:
+        if self._encoder is None:
+            self._encoder = encoder_for(self.record, self.record["kind"], Encoding())
+        return self._encoder
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_encoder": None}
+
+
+def given_encoder(record: Mapping[str, Any] | None, name: str) -> SampleEncoder:
+    """A run's encoder from the place where the user has it; InputError if that is another one."""
     if record is None:
         raise InputError(f"the run was made of features; the encoder {name!r} has nothing to do")
     _check_record(record, "the run")
-    return {**record, "name": _load_given(record, name, device="cpu", changes=_recorded_changes(record)).name}
-
-
-def _load_given(record: Mapping[str, Any], name: str, **options: Any) -> Encoder:
-    encoder = load_encoder(name, record["kind"], **options)
-    check_fingerprint(encoder, name, record["fingerprint"])
-    return encoder
+    encoder = encoder_for(record, record["kind"], Encoding(name))
+    return SampleEncoder({**record, "name": encoder.name}, encoder)
 
 
 def _recorded_changes(record: Mapping[str, Any]) -> Changes | None:
@@ -136,6 +180,12 @@ def _recorded_changes(record: Mapping[str, Any]) -> Changes | None:
     if not isinstance(preparation, dict | None):
         raise InputError(f"the run: the record of the encoder is damaged, its preparation is {preparation!r}")
     return preparation
+
+
+def _check_kind(record: Mapping[str, Any], kind: Kind) -> None:
+    _check_record(record, "the run")
+    if record["kind"] != kind:
+        raise InputError(f"the run was made of {record['kind']}, this is a collection of {kind}")
 
 
 def _check_record(record: Mapping[str, Any], owner: str) -> None:

@@ -11,13 +11,16 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from newkinds.data.raw import RawCollection
 from newkinds.encoders.cache import FeatureCache, content_keys, default_cache
 from newkinds.encoders.encoder import Encoder, FloatArray
+from newkinds.encoders.loading import load_encoder
+from newkinds.encoders.samples import as_collection
 from newkinds.errors import InputError
 from newkinds.names import Kind
 from newkinds.runtime import n_cores, report_progress
@@ -28,6 +31,8 @@ AHEAD = 4
 MOST_WORKERS = 16
 CHUNK = 8
 """Samples that a worker process prepares in one go."""
+SHOWN = 3
+"""Samples that could not be read and are named in an error."""
 
 
 @dataclass(frozen=True)
@@ -57,22 +62,67 @@ class Encoded:
     notes: tuple[str, ...] = ()
 
 
+@overload
 def encode(
-    collection: RawCollection, encoder: Encoder, *, cache: Path | None = None, workers: int | None = None
-) -> Encoded:
-    """Features of a collection by an encoder; samples with the same content are computed once.
+    samples: RawCollection,
+    encoder: Encoder | str | None = None,
+    *,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    workers: int | None = None,
+) -> Encoded: ...
+@overload
+def encode(
+    samples: Sequence[Any] | npt.NDArray[Any],
+    encoder: Encoder | str | None = None,
+    *,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    workers: int | None = None,
+) -> FloatArray: ...
+def encode(
+    samples: Any,
+    encoder: Encoder | str | None = None,
+    *,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    workers: int | None = None,
+) -> Encoded | FloatArray:
+    """Features of texts or images; samples with the same content are computed once.
 
     Parameters
     ----------
-    collection : RawCollection
-        Samples that cannot be read are left out and named in the result.
-    encoder : Encoder
+    samples : sequence, or RawCollection
+        Texts; or images: paths, pictures of Pillow, arrays of pixels. The result is an array with a row for each,
+        and a sample that cannot be read is an InputError. Of a `RawCollection` the result is an `Encoded`, and
+        samples that cannot be read are left out and named in it.
+    encoder : Encoder or str, optional
+        An encoder or its name, see `newkinds.encoders.load_encoder`; by default the default for texts or images.
+    device : {"auto", "cpu", "cuda", "mps"}
+        Where an encoder that is given by name computes.
     cache : path, optional
         Folder in which features are remembered between calls; by default nowhere.
     workers : int, optional
         Processes that prepare samples; 0 prepares them in this process. By default one for each core, at most 16,
         for images, and 0 for texts.
     """
+    if isinstance(samples, RawCollection):
+        collection = samples
+    else:
+        collection = as_collection(samples, None if isinstance(encoder, str | None) else encoder.kind)
+    if isinstance(encoder, str | None):
+        encoder = load_encoder(encoder, collection.kind, device=device)
+    encoded = _encode_collection(collection, encoder, None if cache is None else Path(cache), workers)
+    if isinstance(samples, RawCollection):
+        return encoded
+    if encoded.collection.skipped:
+        raise InputError("; ".join(f"{name}: {why}" for name, why in encoded.collection.skipped[:SHOWN]))
+    return encoded.features
+
+
+def _encode_collection(
+    collection: RawCollection, encoder: Encoder, cache: Path | None, workers: int | None
+) -> Encoded:
     if collection.kind != encoder.kind:
         raise InputError(f"{encoder.name} encodes {encoder.kind}; this is a collection of {collection.kind}")
     n = len(collection)

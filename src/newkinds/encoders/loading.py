@@ -72,7 +72,7 @@ def load_trusted(
     """The encoder that a run names, if the user has given it before or it is one of the package's own."""
     untrusted = (
         f"the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give "
-        f"it: --encoder {name!r}"
+        f"it: --encoder {name!r}, or in Python newkinds.load(run, encoder={name!r})"
     )
     check_trusted(name, fingerprint, untrusted, _another(name))
     encoder = load_named(name, kind, device=device, half=half, changes=changes)

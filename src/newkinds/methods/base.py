@@ -2,6 +2,7 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from newkinds.engine import Partitioner, normalised
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray
+from newkinds.labels import UNLABELLED, IntArray, category_names, named_labels
 from newkinds.methods.parameters import (
     POSITIVE,
     POSITIVE_INTEGER,
@@ -21,10 +22,12 @@ from newkinds.methods.parameters import (
     ParameterError,
     one_of,
 )
+from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
+from newkinds.raw_samples import kind_of_samples
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
-from newkinds.selection.problem import FLOATS, Problem, as_array, make_problem
+from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
 
 ASSESSED_ROWS = 1 << 12
 """Samples that `assess` looks at at a time."""
@@ -32,8 +35,8 @@ FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "la
 """Fitted attributes (without the underscore) that make up a saved model."""
 CALIBRATION_ARRAY = "calibration"
 """The numbers of a `Calibration`, also saved; models of before there were any have none."""
-LOADED_ONLY = ("category_names_", "source_columns_", "encoder_")
-"""What `newkinds.load` adds to a model and a new fit takes away."""
+LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_")
+"""What `newkinds.load` adds to a model and a new fit takes away. `sample_encoder_` takes raw samples."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         Categories that no training sample fell into come last and stay available to `predict`.
     known_categories_ : ndarray
         The ids that had labels.
+    category_names_ : dict of int to str
+        Name of every id: the label for known ones, new-1, new-2, … for discovered ones.
     n_categories_ : int
     weights_ : ndarray of shape (n_categories_, n_features_in_)
         One prototype a category, in the order of `categories_`.
@@ -97,23 +102,25 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         "random_state": ["random_state"],
     }
 
-    def fit(self, X: Any, y: npt.ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Find the categories of a partly labelled collection.
 
         Parameters
         ----------
-        X : array-like, DataFrame or Tensor of shape (samples, features)
-            Scaled to unit length here.
+        X : array-like, DataFrame, Tensor or sparse matrix of shape (samples, features)
+            Scaled to unit length here. A sparse matrix becomes an array, if there is memory for it.
         y : array-like of shape (samples,), optional
-            Integers, -1 = unlabelled.
+            Integers, which become ids (-1 = unlabelled), or names, which get the ids 0, 1, … in alphabetical order
+            (None, NaN, NA and blank text = unlabelled).
         """
         self._check_parameters()
         features = self._check_features(X, reset=True)
-        problem = make_problem(features, y, device=self.device, random_state=self.random_state)
+        labels, names = named_labels(as_array(y), len(features))
+        problem = make_problem(features, labels, device=self.device, random_state=self.random_state)
         if self._uses_labels and not problem.n_known:
             warnings.warn(
                 f"{type(self).__name__}: no sample is labelled, so this is plain clustering; mark known samples "
-                "with their category in y (-1 = unlabelled)",
+                "with their category in y (-1 or None = unlabelled)",
                 UserWarning,
                 stacklevel=2,
             )
@@ -125,6 +132,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             self.__dict__.pop(name, None)
         self.n_categories_search_ = search
         self._adopt(problem, outcome)
+        self._name_categories(names)
         return self
 
     @abstractmethod
@@ -138,10 +146,15 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise ParameterError(str(error)) from error
 
     def _check_features(self, X: Any, *, reset: bool) -> npt.NDArray[np.floating[Any]]:
+        sample_encoder = None if reset else getattr(self, "sample_encoder_", None)
+        if sample_encoder is not None:
+            X = sample_encoder(X)
+        elif (kind := kind_of_samples(X)) is not None:
+            raise InputError(f"X holds {kind}, and this model takes features: newkinds.encode makes them of {kind}")
         try:
             checked: npt.NDArray[np.floating[Any]] = validate_data(
                 self,
-                as_array(X),
+                dense(as_array(X)),
                 reset=reset,
                 dtype=FLOATS,
                 ensure_min_samples=2 if reset else 1,
@@ -197,7 +210,12 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         for name, value in outcome.facts.items():
             setattr(self, f"{name}_", value)
 
-    def fit_predict(self, X: Any, y: npt.ArrayLike | None = None, **fit_params: Any) -> IntArray:
+    def _name_categories(self, names: Sequence[str] | None) -> None:
+        """Name the ids; `names` are those of id 0, 1, …, None where known categories are called by their ids."""
+        known = {int(i): str(i) if names is None else names[i] for i in self.known_categories_}
+        self.category_names_ = category_names(known, self.categories_[len(known) :].tolist())
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> IntArray:
         """Fit and return `labels_`. (scikit-learn's own version would drop `y`.)"""
         labels: IntArray = self.fit(X, y, **fit_params).labels_
         return labels
@@ -208,6 +226,34 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         With `reject`, a probability, samples of which the model is less sure than that get -1.
         """
         return self.assess(X, reject=reject).categories
+
+    def predict_names(self, X: Any, reject: float | None = None) -> npt.NDArray[np.object_]:
+        """As `predict`, but the names of the categories, from `category_names_`; None for samples left open."""
+        categories = self.predict(X, reject)
+        names = {**self.category_names_, UNLABELLED: None}
+        found = np.empty(len(categories), dtype=object)
+        found[:] = [names[category] for category in categories.tolist()]
+        return found
+
+    def score(self, X: Any, y: Any) -> float:
+        """Clustering accuracy of `predict(X)`: the share of samples put right, in [0, 1].
+
+        Categories are matched with the classes in `y` so that most samples agree (Hungarian method): this is "All"
+        of `newkinds.accuracy`. With it scikit-learn's searches, such as `GridSearchCV`, choose among parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (samples, features)
+            Samples held out from `fit`.
+        y : array-like of shape (samples,)
+            Their classes, as for `fit`. Unlabelled samples do not count.
+        """
+        predicted = self.predict(X)
+        truth, _ = named_labels(as_array(y), len(predicted))
+        labelled = truth != UNLABELLED
+        if not labelled.any():
+            raise InputError("no sample in y is labelled: there is nothing to score by")
+        return clustering_accuracy(truth[labelled], predicted[labelled])
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Probability of each category, columns in the order of `categories_`."""
@@ -264,6 +310,11 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         partitioner = self.partitioner_
         return replace(partitioner, temperature=partitioner.temperature * self.calibration_.sharpness)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
 
@@ -300,6 +351,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.categories_, self.known_categories_, self.labels_ = categories, known, labels
         self.n_categories_, self.n_features_in_ = weights.shape
         self.n_categories_search_ = None
+        self._name_categories(None)
         return self
 
 

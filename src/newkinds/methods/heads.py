@@ -145,14 +145,13 @@ class HeadMethod(CategoryDiscoverer):
         "noise": [NOT_NEGATIVE],
     }
 
-    def fit(self, X: Any, y: npt.ArrayLike | None = None, *, second_view: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, *, second_view: Any = None) -> Self:
         """Find the categories of a partly labelled collection.
 
         Parameters
         ----------
-        X : array-like, DataFrame or Tensor of shape (samples, features)
-        y : array-like of shape (samples,), optional
-            Integers, -1 = unlabelled.
+        X, y
+            See `newkinds.methods.base.CategoryDiscoverer.fit`.
         second_view : array-like of shape (samples, features), optional
             Features of a second augmentation of each sample, in place of noise.
         """

@@ -24,10 +24,11 @@ from scipy.optimize import minimize_scalar
 
 from newkinds.engine import Run
 from newkinds.errors import InputError
+from newkinds.labels import named_labels
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
 from newkinds.runtime import report_progress
 from newkinds.selection.counting import count_categories
-from newkinds.selection.problem import Problem, checked_features, make_problem
+from newkinds.selection.problem import Problem, as_array, checked_features, make_problem
 from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rehearsal import REHEARSED
 from newkinds.selection.training import Start, Training, cluster
@@ -96,7 +97,7 @@ def estimate_n_categories(
     ----------
     X : array-like of shape (samples, features)
     y : array-like of shape (samples,)
-        Integers, -1 = unlabelled.
+        Integers (-1 = unlabelled) or names (None, NaN or blank = unlabelled).
     method : {"rehearsal", "max-acc-pim", "max-acc-kmeans", "silhouette"}, optional
         By default what the recipe does: "rehearsal" in ours, "max-acc-pim" in the others, "silhouette" where too
         little is known for these. "rehearsal" (see `newkinds.selection.counting`) needs two known categories, the
@@ -122,7 +123,8 @@ def estimate_n_categories(
     ((5, 20), True)
     """
     features = checked_features(X)
-    problem = make_problem(features, y, device=device, random_state=random_state)
+    labels, _ = named_labels(as_array(y), len(features))
+    problem = make_problem(features, labels, device=device, random_state=random_state)
     if bounds is not None and (len(bounds) != 2 or any(int(bound) != bound for bound in bounds)):
         raise InputError(f"bounds must be two integers, the least and the most categories; got {bounds!r}")
     if n_init < 1:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 import torch
 from sklearn.utils import check_array, check_random_state
 from torch import Tensor
@@ -13,7 +14,7 @@ from newkinds.engine import Partitioner, Samples, check_fits, clustering_bytes
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories, to_columns
 from newkinds.metrics import clustering_accuracy
-from newkinds.runtime import n_processes, resolve_device
+from newkinds.runtime import check_memory, n_processes, resolve_device
 
 FLOATS = (np.float64, np.float32, np.float16)
 """Types of features that are worked on as they come; others become the first."""
@@ -138,13 +139,13 @@ def make_problem(
     )
 
 
-def checked_features(X: Any, name: str = "X") -> npt.NDArray[Any]:
+def checked_features(X: Any, name: str = "X", least: int = 2) -> npt.NDArray[Any]:
     """An array of features as scikit-learn checks it; their values are checked later, as they are read."""
     try:
         checked: npt.NDArray[Any] = check_array(
-            as_array(X), dtype=FLOATS, ensure_min_samples=2, ensure_all_finite=False, input_name=name
+            dense(as_array(X)), dtype=FLOATS, ensure_min_samples=least, ensure_all_finite=False, input_name=name
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error
     return checked
 
@@ -154,3 +155,23 @@ def as_array(X: Any) -> Any:
     if not isinstance(X, Tensor):
         return X
     return (X.float() if X.dtype == torch.bfloat16 else X).detach().cpu().numpy()
+
+
+def dense(X: Any) -> Any:
+    """A sparse matrix as an array, if there is memory for it; anything else as it is."""
+    if not scipy.sparse.issparse(X) or X.ndim != 2:
+        return X
+    n_samples, width = X.shape
+    kind = X.dtype if X.dtype in FLOATS else np.dtype(FLOATS[0])
+    check_memory(
+        n_samples * width * kind.itemsize,
+        f"a sparse matrix of {n_samples:,} × {width:,}, as an array,",
+        "reduce its width first: sklearn.decomposition.TruncatedSVD(256).fit_transform(X)",
+    )
+    rows = X.tocsr()
+    if (empty := np.flatnonzero(np.diff(rows.indptr) == 0)).size:
+        raise InputError(
+            f"row {empty[0]} of the sparse matrix has no entry (and {empty.size - 1} more such), as a text without "
+            "any known word: it has no direction; remove such samples"
+        )
+    return rows.astype(kind).toarray()

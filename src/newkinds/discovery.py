@@ -1,0 +1,431 @@
+"""A discovery in Python: from samples to kinds, looking at them, saving them in a run folder, opening that again.
+
+This joins reading, encoding, fitting, run folders and the report; `newkinds discover` goes through it too.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from newkinds.answering import Summary, answers, collection_samples
+from newkinds.data import FeatureSet, RawCollection, read_array
+from newkinds.data.labelling import LabelRules
+from newkinds.encoders import (
+    Encoder,
+    Encoding,
+    SampleEncoder,
+    as_features,
+    default_cache,
+    features_for,
+    load_encoder,
+)
+from newkinds.errors import InputError
+from newkinds.gathering import gather
+from newkinds.labels import UNLABELLED, IntArray, encode_labels
+from newkinds.methods import CategoryDiscoverer, make_method
+from newkinds.metrics import Accuracy, accuracy
+from newkinds.names import AUTO
+from newkinds.raw_samples import kind_of_samples
+from newkinds.report import render, write_report
+from newkinds.run_folder import (
+    FEATURES_FILE,
+    REPORT_FILE,
+    RUN_FILES,
+    check_file,
+    check_replaceable,
+    read_predictions,
+    read_run,
+    verify_run,
+)
+from newkinds.runs import THUMBNAILS, load, make_record, remember_source, samples_table, save_run
+from newkinds.staging import accept_existing, staged
+
+SHOWN_KINDS = 20
+"""Kinds that a notebook shows."""
+MOST_NAMES = 1 << 20
+"""Largest id of a category with a name: names are listed from id 0 on."""
+
+
+class Discovery:
+    """The kinds of a collection: what `discover` found, or `open_run` opened.
+
+    Attributes
+    ----------
+    collection : FeatureSet
+        The samples and their labels.
+    model : CategoryDiscoverer
+        The fitted method.
+    seconds : dict of str to float
+        How long things took.
+    source : str
+        What the collection is called in the run folder and the report.
+    folder : Path or None
+        The run folder, once there is one.
+
+    Examples
+    --------
+    >>> from newkinds.data import digits
+    >>> discovery = discover(digits(), n_categories=10, lam=0.3, max_iter=100)
+    >>> discovery
+    Discovery(1797 samples; kinds: 5 known, 5 new)
+    >>> discovery.names[9]
+    'new-5'
+    >>> discovery.predictions.column_names
+    ['id', 'category', 'name', 'kind', 'confidence', 'novelty', 'given', 'truth']
+    """
+
+    def __init__(
+        self,
+        collection: FeatureSet,
+        model: CategoryDiscoverer,
+        seconds: Mapping[str, float] | None = None,
+        source: str = "features",
+    ) -> None:
+        if not hasattr(model, "source_columns_"):
+            remember_source(model, collection.columns, collection.encoder)
+        self._collection, self._model = collection, model
+        self.seconds = dict(seconds or {})
+        self.source = source
+        self.folder: Path | None = None
+
+    @property
+    def collection(self) -> FeatureSet:
+        return self._collection
+
+    @property
+    def model(self) -> CategoryDiscoverer:
+        return self._model
+
+    @property
+    def names(self) -> dict[int, str]:
+        """Name of every category: the label for known ones, new-1, new-2, … for discovered ones."""
+        names: dict[int, str] = self.model.category_names_
+        return names
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """What `run.json` says: everything chosen and measured."""
+        return make_record(self, self.source)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What you should know before you trust the result."""
+        return list(self.record["warnings"])
+
+    @cached_property
+    def predictions(self) -> pa.Table:
+        """What was found of each sample; `.to_pandas()` makes a data frame of it.
+
+        Columns: id, category, name, kind (known or new), confidence, novelty, given (whether its label was), and
+        truth and text where there are any.
+        """
+        return samples_table(self)
+
+    def score(self) -> Accuracy | None:
+        """All / Old / New accuracy of the unlabelled samples whose truth is known; None without any."""
+        if self.collection.truth is None:
+            return None
+        scored = (self.collection.labels == UNLABELLED) & (self.collection.truth != UNLABELLED)
+        if not scored.any():
+            return None
+        return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
+
+    def predict(
+        self, samples: Any, *, reject: float | None = None, text: str | None = None, id: str | None = None
+    ) -> pa.Table:
+        """Id, category, name, kind, confidence and novelty of new samples, and the columns they came with.
+
+        Parameters
+        ----------
+        samples : array-like, list, path, FeatureSet or RawCollection
+            Features; or, where the collection was of texts or photos, those: a list of texts, or of paths, pictures
+            of Pillow or arrays of pixels. Of these each sample has its row in the result. Or a path, as for
+            `discover`: samples there that cannot be read are left out.
+        reject : float, optional
+            Samples whose confidence is less are left open: their category is -1, and their kind "open".
+        text, id : str, optional
+            The columns of texts and of ids, where `samples` is a data frame or the path of a table.
+        """
+        collection = self._new_collection(samples, text, id)
+        blocks = collection_samples(self.model, collection)
+        return pa.concat_tables(answers(self.model, blocks, Summary(), reject=reject))
+
+    def _new_collection(self, samples: Any, text: str | None, id: str | None) -> FeatureSet:
+        sample_encoder: SampleEncoder | None = getattr(self.model, "sample_encoder_", None)
+        is_listed = not isinstance(samples, str | os.PathLike | FeatureSet | RawCollection)
+        if is_listed and sample_encoder is not None and kind_of_samples(samples) is not None:
+            raw = sample_encoder.collection(samples)
+            return raw.with_features(sample_encoder(samples))
+        collection = gather(samples, text=text, id=id)
+        if isinstance(collection, RawCollection) and sample_encoder is not None:
+            return sample_encoder.features(collection)
+        return features_for(None if sample_encoder is None else sample_encoder.record, collection, Encoding())
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
+
+        With `overwrite` it may take the place of another run folder, but of nothing else.
+        """
+
+        def check(place: Path) -> None:
+            if not overwrite:
+                raise InputError(f"{place} already exists; choose another place, or give overwrite=True")
+            check_replaceable(place, force=True)
+
+        place = Path(folder)
+        with staged(place, folder=True, replace=check, ours=RUN_FILES) as stage:
+            self.write(stage)
+        self.folder = place
+        return place
+
+    def write(self, folder: Path) -> None:
+        """Write the files of a run into an existing, empty folder; `save` takes care of the folder too."""
+        save_run(self, folder, self.source)
+        write_report(folder)
+
+    def report(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Path:
+        """Write the report, one HTML page, and return its path.
+
+        Without a path it is that of the run folder, or a temporary file where there is none.
+        """
+        if path is None and self.folder is not None and (self.folder / REPORT_FILE).is_file():
+            return self.folder / REPORT_FILE
+
+        def check(place: Path) -> None:
+            if not overwrite:
+                raise InputError(f"{place} already exists; choose another place, or give overwrite=True")
+
+        place = Path(tempfile.mkdtemp(prefix="newkinds-"), REPORT_FILE) if path is None else Path(path)
+        with staged(place, replace=accept_existing if overwrite else check) as stage:
+            stage.write_text(self._page(), "utf-8")
+        return place
+
+    def _page(self) -> str:
+        return render(self.record, samples_table(self, pictures=True))
+
+    def __repr__(self) -> str:
+        kinds = [category["kind"] for category in self.record["categories"]]
+        return (
+            f"Discovery({self.record['source']['samples']} samples; kinds: {kinds.count('known')} known, "
+            f"{kinds.count('new')} new)"
+        )
+
+    def _repr_html_(self) -> str:
+        categories = self.record["categories"]
+        rows = "".join(
+            f"<tr><td>{escape(category['name'])}</td><td>{category['kind']}</td><td>{category['size']:,}</td>"
+            f"<td>{category['labelled']:,}</td></tr>"
+            for category in categories[:SHOWN_KINDS]
+        )
+        more = len(categories) - SHOWN_KINDS
+        rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
+        head = "<tr><th>name</th><th>kind</th><th>samples</th><th>labelled</th></tr>"
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>{rest}"
+
+
+class SavedDiscovery(Discovery):
+    """A discovery in a run folder; everything but `run.json` is read when it is asked for."""
+
+    def __init__(self, folder: Path, encoder: str | None = None) -> None:
+        self.record = read_run(folder)
+        self.seconds = self.record["seconds"]
+        self.source = self.record["source"]["name"]
+        self.folder = folder
+        self._place, self._encoder = folder, encoder
+
+    @property
+    def names(self) -> dict[int, str]:
+        return {category["id"]: category["name"] for category in self.record["categories"]}
+
+    @cached_property
+    def model(self) -> CategoryDiscoverer:
+        return load(self._place, self._encoder)
+
+    @cached_property
+    def _table(self) -> pa.Table:
+        return read_predictions(self._place, self.record)
+
+    @cached_property
+    def predictions(self) -> pa.Table:
+        columns = [name for name in self._table.column_names if name != THUMBNAILS]
+        return self._table.select(columns)
+
+    @cached_property
+    def collection(self) -> FeatureSet:
+        """As it was, except that features have unit length and half precision, and there are no pictures."""
+        check_file(self._place / FEATURES_FILE, self.record)
+        features = read_array(self._place / FEATURES_FILE, memory_map=True)
+        shown = [name for name in ("id", "given", "truth", "text") if name in self.predictions.column_names]
+        cells = {name: self.predictions[name].to_pylist() for name in shown}
+        categories = self.predictions["category"].to_numpy()
+        given = np.array([flag is True for flag in cells.get("given", [False] * len(categories))])
+        names, truth = self._names_and_truth(cells.get("truth"))
+        columns = self.record["source"].get("columns")
+        return FeatureSet(
+            features,
+            np.where(given, categories, UNLABELLED),
+            truth,
+            names,
+            tuple(cells["id"]),
+            None if columns is None else tuple(columns),
+            tuple(cells["text"]) if "text" in cells else None,
+            encoder=self.record.get("encoder"),
+            skipped=tuple((name, why) for name, why in self.record.get("skipped", [])),
+        )
+
+    def _names_and_truth(self, truth: list[str | None] | None) -> tuple[tuple[str, ...] | None, IntArray | None]:
+        """Name of id 0, 1, … (None if categories are called by their ids), and the truth as such ids."""
+        known = {c["id"]: c["name"] for c in self.record["categories"] if c["kind"] == "known"}
+        if all(name == str(i) for i, name in known.items()):
+            encoded, classes = encode_labels(truth or [])
+            if classes is None:
+                return None, None if truth is None else encoded
+        if max(known, default=0) > MOST_NAMES:
+            raise InputError(f"{self._place} is damaged: the category {max(known)} has a name, and so large an id")
+        others = iter(sorted({name for name in truth or [] if name is not None} - set(known.values())))
+        listed = [known[i] if i in known else next(others, "") for i in range(max(known, default=-1) + 1)]
+        names = (*listed, *others)
+        ids = {name: i for i, name in enumerate(names)}
+        if truth is None:
+            return names, None
+        return names, np.array([UNLABELLED if name is None else ids[name] for name in truth], dtype=np.int64)
+
+    def score(self) -> Accuracy | None:
+        score = self.record["score"]
+        if score is None:
+            return None
+        return Accuracy(*(np.nan if score[part] is None else score[part] for part in ("all", "old", "new")))
+
+    def write(self, folder: Path) -> None:
+        verify_run(self._place)
+        for name in RUN_FILES:
+            if (self._place / name).is_file():
+                shutil.copyfile(self._place / name, folder / name)
+
+    def _page(self) -> str:
+        return render(self.record, self._table)
+
+
+def discover(
+    source: Any,
+    labels: Any = None,
+    *,
+    truth: Any = None,
+    text: str | None = None,
+    label: str | None = None,
+    id: str | None = None,
+    unlabelled: Sequence[str] = (),
+    as_is: bool = False,
+    encoder: str | Encoder | None = None,
+    method: str | CategoryDiscoverer = "pim",
+    n_categories: int | str = AUTO,
+    random_state: int | np.random.RandomState | None = 0,
+    device: str = "auto",
+    cache: str | os.PathLike[str] | bool = True,
+    workers: int | None = None,
+    **parameters: Any,
+) -> Discovery:
+    """Find the kinds of a collection: classify the known, discover the new.
+
+    Parameters
+    ----------
+    source : path, array-like, list, data frame, FeatureSet or RawCollection
+        - a path: whatever `newkinds discover` reads, such as a folder of photos, a table of texts, features;
+        - features: an array, data frame, tensor or sparse matrix of shape (samples, features);
+        - a list of texts, or of images: paths, pictures of Pillow, arrays of pixels;
+        - a data frame of which `text` names the column of texts.
+    labels : array-like or path, optional
+        Of each sample: an integer (-1 = unlabelled) or a name (None, NaN or blank = unlabelled). Where the source
+        is a path, it may be the path of a file of labels.
+    truth : array-like, path or str, optional
+        True labels, for scoring only. For a table it may name a column, for a folder of photos be "folders".
+    text, label, id : str, optional
+        Columns of a table or a data frame: the texts, their labels, and what names each sample.
+    unlabelled : sequence of str
+        Labels that mean that there is none. In files some do so by themselves, such as "Unsorted", "?" and "N/A".
+    as_is : bool
+        Take such labels in files for names.
+    encoder : str or Encoder, optional
+        What makes features of texts and photos, see `newkinds.encoders.load_encoder`.
+    method : str or estimator
+        "pim", or another method's short name; or an estimator such as `PIM(lam=0.3)`, which is fitted.
+    n_categories : int, "auto" or the name of a rule
+        Known and new together.
+    random_state : int
+    device : {"auto", "cpu", "cuda", "mps"}
+    cache : bool or path
+        Folder in which features of texts and photos are remembered; True is the user's cache folder.
+    workers : int, optional
+        Processes that prepare samples, see `newkinds.encode`.
+    **parameters
+        Further parameters of the method, such as `lam` and `max_iter`.
+
+    Examples
+    --------
+    >>> X = [[1, 0.1], [1, 0], [0.1, 1], [0, 1], [-1, 0], [-1, 0.1]]
+    >>> discovery = discover(X, ["owl", None, None, None, None, None], method="sskm", n_categories=3)
+    >>> discovery.predictions["name"].to_pylist()
+    ['owl', 'owl', 'new-1', 'new-1', 'new-2', 'new-2']
+    """
+    options = {"n_categories": n_categories, "random_state": random_state, "device": device, **parameters}
+    if isinstance(method, str):
+        model = make_method(method, **options)
+    else:
+        model = method
+        usual = {"n_categories": AUTO, "random_state": 0, "device": "auto"}
+        if changed := [name for name, value in options.items() if name not in usual or value != usual[name]]:
+            raise InputError(f"method is an estimator: set its parameters there, not here ({', '.join(changed)})")
+    rules = LabelRules(tuple(unlabelled), as_is)
+    collection = gather(source, labels, truth=truth, text=text, label=label, id=id, rules=rules)
+    name = _source_name(source, collection)
+    sample_encoder = None
+    if isinstance(collection, RawCollection):
+        place = default_cache() if cache is True else None if cache is False else Path(cache)
+        encoding = Encoding(None, device, None, place, workers)
+        if encoder is None or isinstance(encoder, str):
+            encoder = load_encoder(encoder, collection.kind, device=device)
+        collection = as_features(collection, encoding, encoder)
+        sample_encoder = SampleEncoder(collection.encoder or {}, encoder)
+    elif encoder is not None:
+        raise InputError("these are features already: the encoder has nothing to do")
+    began = time.perf_counter()
+    model.fit(collection.features, collection.labels)
+    seconds = {"fit": time.perf_counter() - began}
+    model._name_categories(collection.names)
+    remember_source(model, collection.columns, collection.encoder, sample_encoder)
+    return Discovery(collection, model, seconds, name)
+
+
+def open_run(folder: str | os.PathLike[str], encoder: str | None = None) -> Discovery:
+    """Open a run folder. Nothing is changed in it; `newkinds.load` gives only the fitted model.
+
+    Parameters
+    ----------
+    folder : path
+        What `newkinds discover` or `Discovery.save` wrote.
+    encoder : str, optional
+        Where you have the encoder of the run, see `newkinds.load`.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     discovery = discover(np.eye(4), ["owl", None, None, None], method="sskm", n_categories=2)
+    ...     open_run(discovery.save(f"{folder}/run"))
+    Discovery(4 samples; kinds: 1 known, 1 new)
+    """
+    return SavedDiscovery(Path(folder), encoder)
+
+
+def _source_name(source: Any, collection: FeatureSet | RawCollection) -> str:
+    if isinstance(source, str | os.PathLike):
+        return Path(source).name
+    return collection.kind if isinstance(collection, RawCollection) else "features"
