@@ -27,6 +27,7 @@ from newkinds.names import UNSURE
 from newkinds.predictions import predictions_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
+from newkinds.workers import one_ahead
 
 BLOCK_ROWS = 1 << 14
 """Samples answered at a time."""
@@ -170,7 +171,7 @@ def _parquet_samples(model: CategoryDiscoverer, source: str | Path, id: str | No
             f"{source} has no column {id!r} to name samples by; it has {', '.join(files.schema.names)}"
         )
     first = 0
-    for others, features in files.feature_blocks():
+    for others, features in one_ahead(files.feature_blocks()):
         rows = range(first, first + len(features))
         if id_column in others.column_names:
             ids = others[id_column].cast(pa.string())

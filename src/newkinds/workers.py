@@ -1,4 +1,4 @@
-"""Worker processes on this machine."""
+"""Work beside other work on this machine: processes, and a thread that fetches ahead."""
 
 import multiprocessing
 import multiprocessing.connection
@@ -6,12 +6,14 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from newkinds.errors import InputError
+
+Item = TypeVar("Item")
 
 
 @contextmanager
@@ -73,3 +75,19 @@ def _serve(begin: Callable[..., None] | None, arguments: tuple[Any, ...]) -> Non
     threading.Thread(target=end_with_parent, daemon=True).start()
     if begin is not None:
         begin(*arguments)
+
+
+def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; while one is worked on, a thread fetches the next.
+
+    Examples
+    --------
+    >>> list(one_ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    end = object()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, items, end)
+        while (item := waiting.result()) is not end:
+            waiting = pool.submit(next, items, end)
+            yield cast(Item, item)
