@@ -1,6 +1,7 @@
 """The rules of the house: layers, light imports, examples that run, a wheel that installs."""
 
 import ast
+import csv
 import os
 import re
 import subprocess
@@ -9,12 +10,14 @@ import venv
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
 import pytest
 
 import newkinds
 from newkinds import names
 from newkinds.benchmark.reports import REPORTS
 from newkinds.data import reading, tables
+from newkinds.data.pictures import png
 from newkinds.methods import METHODS
 from newkinds.predictions import WRITERS
 from newkinds.run_folder import read_run
@@ -115,23 +118,58 @@ def test_every_public_name_is_there() -> None:
         getattr(newkinds, "nothing")  # noqa: B009 - a checker would not have it otherwise
 
 
-@pytest.mark.slow
-def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every console command and every Python block of the README, in the order they stand there."""
-    monkeypatch.chdir(tmp_path)
+def prepare_readme(folder: Path) -> None:
+    """The photos and texts that the README supposes a reader to have."""
+    rng = np.random.default_rng(0)
+    colours = {"pug": (200, 150, 90), "boxer": (60, 120, 60), "beagle": (70, 70, 220)}
+    for kind, colour in colours.items():
+        for n in range(12):
+            pixels = np.clip(rng.normal(colour, 25, (48, 48, 3)), 0, 255).astype(np.uint8)
+            place = (
+                "next-week" if n >= 10 else "photos/unlabelled" if n % 2 or kind == "beagle" else f"photos/{kind}"
+            )
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            (folder / place / f"{kind}-{n}.png").write_bytes(png(pixels))
+    topics = {"card": "my card was stolen", "rate": "what is the exchange rate", "": "I forgot the password"}
+    when = ("today", "again", "now", "please", "in Rome", "on the train")
+    rows = [
+        (f"{text} {more}", topic if n % 2 else "") for topic, text in topics.items() for n, more in enumerate(when)
+    ]
+    for name, part in (("tickets.csv", rows), ("next-tickets.csv", [(text, "") for text, _ in rows[::4]])):
+        with (folder / name).open("w", newline="") as file:
+            csv.writer(file).writerows([("message", "topic"), *part])
+
+
+def run_page(page: Path) -> None:
+    """Every console command and every Python block of a page, in the order they stand there."""
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    text = (ROOT / "README.md").read_text("utf-8")
-    blocks = re.findall(r"```(python|console)\n(.*?)```", text, flags=re.DOTALL)
+    blocks = re.findall(r"```(python|console)\n(.*?)```", page.read_text("utf-8"), flags=re.DOTALL)
     assert {language for language, _ in blocks} == {"python", "console"}
     for language, block in blocks:
         if language == "python":
             subprocess.run([sys.executable, "-c", block], check=True, env=environment)
             continue
         for line in block.splitlines():
-            if not line.startswith("$ ") or line.startswith(("$ make", "$ pip", "$ git")):
-                continue
-            subprocess.run(["bash", "-o", "pipefail", "-c", line[2:]], check=True, env=environment)
+            if line.startswith("$ ") and not line.startswith(("$ make", "$ pip", "$ git")):
+                subprocess.run(["bash", "-o", "pipefail", "-c", line[2:]], check=True, env=environment)
+
+
+@pytest.mark.slow
+def test_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NEWKINDS_CACHE", str(tmp_path / "cache"))
+    prepare_readme(tmp_path)
+    run_page(ROOT / "README.md")
     assert read_run("newkinds-demo")["score"]["all"] >= 0.85
+    assert len(list(Path("sorted").rglob("*.png"))) == 30
+    assert len(Path("answers.csv").read_text().splitlines()) == 6
+    assert Path("kinds.xlsx").stat().st_size > 1000
+
+
+@pytest.mark.slow
+def test_the_page_on_sources_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(ROOT / "docs" / "sources.md")
     assert read_run("wine-run")["score"]["all"] >= 0.9
 
 
