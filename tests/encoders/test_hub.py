@@ -142,13 +142,13 @@ def raise_error() -> None:
 
 def test_how_the_hub_answers(monkeypatch):
     for answer, why in [(lambda: None, None), (raise_error, "no route to host")]:
-        monkeypatch.setattr("huggingface_hub.utils.get_session", lambda answer=answer: Session(answer))
+        monkeypatch.setattr("huggingface_hub.get_session", lambda answer=answer: Session(answer))
         assert why_unreachable() == why
 
 
 def test_a_hub_that_keeps_silent_is_given_up(monkeypatch):
     monkeypatch.setattr(hub, "PATIENCE", 0.05)
-    monkeypatch.setattr("huggingface_hub.utils.get_session", lambda: Session(lambda: time.sleep(2)))
+    monkeypatch.setattr("huggingface_hub.get_session", lambda: Session(lambda: time.sleep(2)))
     assert why_unreachable() == "no answer within 0.05 seconds"
 
 

