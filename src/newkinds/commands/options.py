@@ -48,7 +48,9 @@ MinConfidence = Annotated[
 LabelColumn = Annotated[str | None, typer.Option("--label", help="Column of the labels in a table of texts.")]
 EncoderName = Annotated[
     str | None,
-    typer.Option("--encoder", help="For images or texts: a model on huggingface.co, a folder, or an .onnx file."),
+    typer.Option(
+        "--encoder", help="For images or texts: a name (see `newkinds encoders`), a folder, or an .onnx file."
+    ),
 ]
 Resize = Annotated[
     str | None,

@@ -116,4 +116,5 @@ def encoding_errors(name: str, kind: Kind) -> Iterator[None]:
     except Exception as error:  # of torch, of onnxruntime, of tokenizers: they share no base
         if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
             raise
-        raise InputError(f"{name} cannot encode these {kind}: {reason(error)}") from error
+        advice = "; --crop sets the size" if kind == "images" and "image size" in str(error).lower() else ""
+        raise InputError(f"{name} cannot encode these {kind}: {reason(error)}{advice}") from error

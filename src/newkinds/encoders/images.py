@@ -14,6 +14,7 @@ import numpy.typing as npt
 from torch import Tensor, nn
 
 from newkinds.encoders.encoder import FloatArray, fingerprint, reason
+from newkinds.encoders.hub import load_from_hub
 from newkinds.encoders.model_folders import check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, ModuleEncoder
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
@@ -54,10 +55,19 @@ def huggingface_encoder(
         from transformers.utils.hub import cached_file
     except ImportError as error:
         raise InputError(f'{name} needs transformers: pip install "newkinds[images]"') from error
-    try:
-        config_file = cached_file(name, CONFIG_FILE)
+
+    def load(offline: bool) -> tuple[Any, Any, Any]:
+        config_file = cached_file(name, CONFIG_FILE, local_files_only=offline)
         with quiet_transformers():
-            model, loaded = AutoModel.from_pretrained(name, output_loading_info=True, trust_remote_code=False)
+            model, loaded = AutoModel.from_pretrained(
+                name, output_loading_info=True, trust_remote_code=False, local_files_only=offline
+            )
+        return config_file, model, loaded
+
+    try:
+        config_file, model, loaded = load_from_hub(name, CONFIG_FILE, load)
+    except InputError:
+        raise
     except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
         raise InputError(
             f"the encoder {name!r} cannot be loaded: {reason(error)} Give the name of a model on "

@@ -39,13 +39,14 @@ def load_encoder(
     Parameters
     ----------
     name : str, optional
+        - one that comes as a package with its weights (`newkinds.encoders.packaged`). So do the defaults,
+          `efficientnet-lite1` (extra `images`) and `all-MiniLM-L6-v2` (extra `text`);
         - an `.onnx` file;
-        - for images, a vision model of Hugging Face: `facebook/dino-vitb16` is the paper's, `facebook/dinov2-small`
-          the default;
-        - for texts, a model of sentence-transformers; the default, `all-MiniLM-L6-v2`, needs no network if the
-          extra `text` is installed;
-        - a folder in which such a model was saved, or one that `newkinds finetune` made;
-        - one that comes as a package with its weights (`newkinds.encoders.packaged`), such as `efficientnet-lite0`.
+        - for images, a vision model of Hugging Face: `facebook/dino-vitb16` is the paper's;
+        - for texts, a model of sentence-transformers;
+        - a folder in which such a model was saved, or one that `newkinds finetune` made.
+
+        Only a model that is named and not on this machine is fetched, from huggingface.co.
     kind : {"images", "texts"}
     device : {"auto", "cpu", "cuda", "mps"}
     half : bool, optional
@@ -115,17 +116,20 @@ def load_named(
     if (path / ENCODER_FILE).is_file():
         return _load_finetuned(path, kind, device=device, half=half, changes=changes)
     device_type = resolve_device(device).type
-    if (load_packaged := PACKAGED[kind].get(name)) is not None:
-        return load_packaged(name, device_type, half, changes)
+    load_packaged = PACKAGED[kind].get(name)
     if kind == "images":
         from newkinds.encoders.images import OnnxImageEncoder, huggingface_encoder
 
+        if load_packaged is not None:
+            return load_packaged(name, device_type, half, changes)
         if name.lower().endswith(".onnx"):
             return OnnxImageEncoder(path, device=device_type, changes=changes)
         usual = {} if as_configured else PUBLISHED.get(name, {})
         return huggingface_encoder(name, device=device_type, half=half, changes={**usual, **(changes or {})})
     from newkinds.encoders.texts import OnnxTextEncoder, SentenceEncoder
 
+    if load_packaged is not None:
+        return load_packaged(name, device_type, half)
     if name.lower().endswith(".onnx"):
         return OnnxTextEncoder(path, device=device_type)
     return SentenceEncoder(name, device=device_type, half=half)

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from newkinds.data.raw import Item
 from newkinds.encoders.encoder import FloatArray, encoding_errors, fingerprint, reason
+from newkinds.encoders.hub import load_from_hub
 from newkinds.encoders.images import quiet_transformers
-from newkinds.encoders.model_folders import check_model_folder
+from newkinds.encoders.model_folders import MODULES_FILE, check_model_folder
 from newkinds.encoders.modules import BATCH_SIZE, feed_weights, replace_tensors
 from newkinds.encoders.onnx import feed_onnx, open_onnx, run_onnx
 from newkinds.errors import InputError
@@ -59,11 +60,17 @@ class SentenceEncoder:
                 f"{name} needs sentence-transformers {SAFE_VERSION} or newer, {version} is installed: "
                 'pip install --upgrade "newkinds[text]"'
             )
-        try:
+
+        def load(offline: bool) -> Any:
             with quiet_transformers():
-                self.module = sentence_transformers.SentenceTransformer(
-                    str(location or name), device=device, trust_remote_code=False
+                return sentence_transformers.SentenceTransformer(
+                    str(location or name), device=device, trust_remote_code=False, local_files_only=offline
                 )
+
+        try:
+            self.module = load_from_hub(str(location or name), MODULES_FILE, load)
+        except InputError:
+            raise
         except Exception as error:  # of the hub, of safetensors, of configurations: they share no base
             raise InputError(
                 f"the encoder {name!r} cannot be loaded: {reason(error)} Give the name of a model on "
