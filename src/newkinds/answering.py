@@ -27,7 +27,7 @@ from newkinds.names import UNSURE
 from newkinds.predictions import predictions_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
-from newkinds.workers import one_ahead
+from newkinds.workers import by_threads, one_ahead
 
 BLOCK_ROWS = 1 << 14
 """Samples answered at a time."""
@@ -93,17 +93,24 @@ def answers(
     summary: Summary,
     *,
     reject: float | None = None,
+    threads: int = 1,
 ) -> Iterator[pa.Table]:
     """The predictions of a loaded model, with the samples' own columns beside them.
 
+    By one thread, samples are answered as soon as they come; several are faster where they are there already.
+
     A column that has a name of ours, or begins with `input_`, gets the prefix `input_`.
     """
-    for block in samples:
+
+    def answer(block: Samples) -> pa.Table:
         table = predictions_table(model, model.category_names_, block.ids, block.features, reject=reject)
-        summary.add(table)
         for name in block.others.column_names:
             taken = name in PREDICTION_COLUMNS or name.startswith("input_")
             table = table.append_column(f"input_{name}" if taken else name, block.others[name])
+        return table
+
+    for table in by_threads(answer, samples, threads):
+        summary.add(table)
         yield table
     if not summary.n_samples:
         raise InputError("there are no samples to answer; the input is empty")

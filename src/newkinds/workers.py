@@ -1,12 +1,13 @@
-"""Work beside other work on this machine: processes, and a thread that fetches ahead."""
+"""Work beside other work on this machine: processes, and threads."""
 
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
@@ -14,6 +15,7 @@ from typing import Any, TypeVar, cast
 from newkinds.errors import InputError
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @contextmanager
@@ -91,3 +93,31 @@ def one_ahead(items: Iterator[Item]) -> Iterator[Item]:
         while (item := waiting.result()) is not end:
             waiting = pool.submit(next, items, end)
             yield cast(Item, item)
+
+
+def by_threads(work: Callable[[Item], Result], items: Iterator[Item], n: int) -> Iterator[Result]:
+    """The results for all items, in their order, by so many threads. One gives each before it fetches the next.
+
+    Examples
+    --------
+    >>> list(by_threads(str.upper, iter("abc"), 2))
+    ['A', 'B', 'C']
+    """
+    if n == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(n, initializer=_compute_alone) as pool:
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > n:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _compute_alone() -> None:
+    """Let PyTorch use no further threads within this one: those would wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)

@@ -69,6 +69,7 @@ def predict(
     from newkinds.predictions import format_of, table_writer
     from newkinds.run_folder import RUN_FILES, check_if_own
     from newkinds.runs import load
+    from newkinds.runtime import n_cores
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
     from newkinds.terminal import progress_bars
 
@@ -86,10 +87,10 @@ def predict(
     encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
     with progress_bars(Console(stderr=True), quiet), table_writer(target, form, replace, raw=raw) as write:
         if source == "-":
-            samples = streamed_samples(model, standard_input(), encoding)
+            samples, threads = streamed_samples(model, standard_input(), encoding), 1
         else:
-            samples = new_samples(model, source, encoding, summary, text=text, id=id)
-        for table in answers(model, samples, summary, reject=reject):
+            samples, threads = new_samples(model, source, encoding, summary, text=text, id=id), n_cores()
+        for table in answers(model, samples, summary, reject=reject, threads=threads):
             write(table)
     if not quiet:
         print_notes(summary.notes)
