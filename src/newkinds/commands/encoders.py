@@ -36,7 +36,7 @@ def encoders(json: Annotated[bool, typer.Option("--json", help="Print the list a
         screen.print(table_of(kind, screen.width >= WIDE), "")
     measured = " and ".join(f"{kind} on {name}" for kind, name in MEASURED_ON.items())
     screen.print(
-        f"Quality is All in per cent, the number of categories unknown: {measured}. Speed is in samples a second "
+        f"Quality is All in per cent, the number of categories given: {measured}. Speed is in samples a second "
         "on two CPU cores. –: not measured. --encoder takes a name; nothing is downloaded that was not named.",
         style="dim",
         highlight=False,
