@@ -123,13 +123,11 @@ def read_kind(run: str | Path, text: str) -> Kind:
     Examples
     --------
     >>> import tempfile
-    >>> from newkinds import PIM
+    >>> from newkinds import PIM, discover
     >>> from newkinds.data import digits
-    >>> from newkinds.runs import discover, save_run
-    >>> discovery = discover(digits(), PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
+    >>> discovery = discover(digits(), method=PIM(n_categories=10, lam=0.3, max_iter=100, random_state=0))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_run(discovery, Path(folder), "digits")
-    ...     kind = read_kind(folder, "new-1")
+    ...     kind = read_kind(discovery.save(f"{folder}/run"), "new-1")
     >>> kind.kind, kind.labelled, len(kind.typical), len(kind.nearest)
     ('new', 0, 5, 4)
     """

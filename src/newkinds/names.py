@@ -64,6 +64,10 @@ TABLE_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".txt
 PACKED_ENDINGS = (".gz", ".zst")
 """What may follow the ending of a table that is plain text: `tickets.csv.gz`."""
 PACKABLE_ENDINGS = tuple(name for name in TABLE_ENDINGS if name not in (".parquet", ".xlsx"))
+IMAGE_ENDINGS = (
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
+    *(".avif", ".heic", ".heif", ".hif", ".jp2", ".ppm", ".pgm", ".pbm", ".pnm"),
+)
 PANDAS_INDEX = "__index_level_"
 """Columns of Parquet in which pandas keeps the names of rows begin like this."""
 FEATURE_ENDINGS = (".npz", ".npy", ".parquet")

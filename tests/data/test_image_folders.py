@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from newkinds.data.images import SUFFIXES, read_images
+from newkinds.data.images import read_images
 from newkinds.data.opening import open_image, thumbnail
 from newkinds.data.pictures import png
-from newkinds.names import TABLE_ENDINGS, listed
+from newkinds.names import IMAGE_ENDINGS, TABLE_ENDINGS, listed
 from tests.data.refusal import refused
 
 # Folders
@@ -58,7 +58,7 @@ def test_folders_called_by_numbers_with_zeros_before_them_are_names(tmp_path):
 
 
 def test_every_ending_in_small_letters_and_capitals(tmp_path):
-    names = [f"owl/{i}{ending}" for i, ending in enumerate([*SUFFIXES, *map(str.upper, SUFFIXES)])]
+    names = [f"owl/{i}{ending}" for i, ending in enumerate([*IMAGE_ENDINGS, *map(str.upper, IMAGE_ENDINGS)])]
     assert set(read_images(place(tmp_path, *names, "owl/notes.txt", "owl/jpg")).ids) == set(names)
 
 

@@ -294,3 +294,17 @@ def test_remote_features(tmp_path, monkeypatch):
 def test_addresses_that_nothing_knows():
     with refused("ftp://somewhere is not an address that can be read or written"):
         read_source("ftp://somewhere")
+
+
+def test_a_table_beside_photos_does_not_hide_them(tmp_path):
+    for place in ("owl/1.png", "2.png"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (4, 4), RED).save(tmp_path / place)
+    pq.write_table(pa.table({"features": X.tolist()}), tmp_path / "features.parquet")
+    photos = read_source(str(tmp_path))
+    assert isinstance(photos, RawCollection)
+    assert photos.ids == ("2.png", "owl/1.png")
+    (tmp_path / "2.png").unlink()
+    photos = read_source(str(tmp_path))
+    assert isinstance(photos, RawCollection)
+    assert photos.ids == ("owl/1.png",)

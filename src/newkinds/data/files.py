@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.errors import InputError
-from newkinds.names import PACKED_ENDINGS
+from newkinds.names import IMAGE_ENDINGS, PACKED_ENDINGS
 from newkinds.runtime import check_memory, in_bytes
 
 Content = TypeVar("Content")
@@ -114,9 +114,17 @@ def is_parquet(name: str) -> bool:
 
 
 def holds_parquet(folder: Path) -> bool:
-    """Whether a folder is a data set of Parquet files: it holds some, perhaps in folders such as `year=2026`."""
-    parts = [folder, *(inside for inside in folder.glob("*=*") if inside.is_dir())]
-    return any(is_parquet(path.name) for part in parts for path in part.iterdir())
+    """Whether a folder is a data set of Parquet files: it holds some, perhaps in folders such as `year=2026`.
+
+    A folder with images, or with other folders in which there may be some, is not: a table may lie beside photos.
+    """
+    entries = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
+    folders = [path for path in entries if path.is_dir()]
+    if any("=" not in path.name for path in folders) or any(
+        path.suffix.lower() in IMAGE_ENDINGS for path in entries
+    ):
+        return False
+    return any(is_parquet(path.name) for part in (folder, *folders) for path in part.iterdir())
 
 
 def unpacked(path: Path) -> bytes:

@@ -14,11 +14,8 @@ from newkinds.data.raw import RawCollection
 from newkinds.data.tables import read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
+from newkinds.names import IMAGE_ENDINGS
 
-SUFFIXES = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".webp", ".bmp", ".gif", ".tif", ".tiff"),
-    *(".avif", ".heic", ".heif", ".hif", ".jp2", ".ppm", ".pgm", ".pbm", ".pnm"),
-)
 NOT_READ = (".svg", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
 """Images for which more than Pillow is needed; they are reported, not passed over in silence."""
 UNLABELLED_FOLDERS = ("unlabelled", "unlabeled")
@@ -72,14 +69,16 @@ def read_images(
     (('owl/1.png', 'unlabelled/7.png', 'wren/1.png'), array([ 0, -1,  1]), ('owl', 'wren'))
     """
     folder = Path(folder)
-    if folder.is_file() and folder.suffix.lower() in SUFFIXES:
+    if folder.is_file() and folder.suffix.lower() in IMAGE_ENDINGS:
         found = iter([(writable_name(folder.name), folder, None if folder.stat().st_size else "the file is empty")])
         folder = folder.parent
     elif folder.is_dir():
         found = _search(folder)
     else:
         problem = "is no image" if folder.exists() else "does not exist"
-        raise InputError(f"{folder} {problem}; give a folder of images, or one that ends in {', '.join(SUFFIXES)}")
+        raise InputError(
+            f"{folder} {problem}; give a folder of images, or one that ends in {', '.join(IMAGE_ENDINGS)}"
+        )
     images: dict[str, Path] = {}
     skipped: dict[str, str] = {}
     for name, path, reason in found:
@@ -91,7 +90,7 @@ def read_images(
     if not ids:
         left_out = f" ({len(skipped)} were left out; {min(skipped)}: {skipped[min(skipped)]})" if skipped else ""
         raise InputError(
-            f"there are no images in {folder}{left_out}; looked for files ending in {', '.join(SUFFIXES)}"
+            f"there are no images in {folder}{left_out}; looked for files ending in {', '.join(IMAGE_ENDINGS)}"
         )
 
     def raw_labels(source: str | Path | None, rules: LabelRules = USUAL) -> list[Any] | None:
@@ -137,7 +136,7 @@ def _search(folder: Path) -> Iterator[tuple[str, Path, str | None]]:
                 place = (folder / name).resolve() if entry.is_symlink() else ancestors[-1] / entry.name
                 if not (entry.is_symlink() and any(ancestor.is_relative_to(place) for ancestor in ancestors)):
                     waiting.append((name, (*ancestors, place)))
-            elif suffix in SUFFIXES:
+            elif suffix in IMAGE_ENDINGS:
                 yield writable_name(name), folder / name, _left_out(entry)
             elif suffix in NOT_READ:
                 yield writable_name(name), folder / name, f"{suffix} files are not read; convert it to JPEG or PNG"

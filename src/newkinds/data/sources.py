@@ -5,7 +5,7 @@ from urllib.parse import unquote, urlsplit
 
 from newkinds.data.feature_set import FeatureSet
 from newkinds.data.files import holds_parquet
-from newkinds.data.images import SUFFIXES, read_images
+from newkinds.data.images import read_images
 from newkinds.data.labelling import USUAL, LabelRules
 from newkinds.data.published import read_published
 from newkinds.data.raw import RawCollection
@@ -15,6 +15,7 @@ from newkinds.data.texts import image_column, read_image_table, read_texts
 from newkinds.errors import InputError
 from newkinds.names import (
     FEATURE_ENDINGS,
+    IMAGE_ENDINGS,
     PACKED_ENDINGS,
     RELEASED_FILES,
     TABLE_ENDINGS,
@@ -28,7 +29,7 @@ from newkinds.run_record import PREDICTIONS_TABLE, RUN_FILE
 TEXT_ENDINGS = tuple(ending for ending in TABLE_ENDINGS if ending not in FEATURE_ENDINGS)
 """Tables that hold texts and never features."""
 SOURCES = (
-    f"a folder of images or one image ({SUFFIXES[0]}, {SUFFIXES[4]}, …), a table of texts "
+    f"a folder of images or one image ({IMAGE_ENDINGS[0]}, {IMAGE_ENDINGS[4]}, …), a table of texts "
     f"({listed(TABLE_ENDINGS)}; plain text also packed, {listed(PACKED_ENDINGS)}), features "
     f"({listed(FEATURE_ENDINGS)}, a folder of Parquet files, or one in the released layout), a folder saved by "
     "Hugging Face's datasets, or NAME:FOLDER, a published set"
@@ -107,7 +108,7 @@ def kind_of(path: Path, text: str | None = None) -> Kind | None:
         return None
     if is_columnar(path):
         return _columnar_kind(path, text)
-    if path.is_dir() or path.suffix.lower() in SUFFIXES:
+    if path.is_dir() or path.suffix.lower() in IMAGE_ENDINGS:
         return "images"
     if ending(path) in TEXT_ENDINGS:
         return "texts"

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from newkinds.data.files import writable_name
-from newkinds.data.images import SUFFIXES
 from newkinds.data.opening import pixels
 from newkinds.data.raw import Item, RawCollection
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED
-from newkinds.names import Kind
+from newkinds.names import IMAGE_ENDINGS, Kind
 from newkinds.raw_samples import is_picture, kind_of_samples
 
 
@@ -58,7 +57,7 @@ def as_collection(samples: Any, kind: Kind | None = None) -> RawCollection:
 
 
 def _is_called_image(sample: Any) -> bool:
-    return isinstance(sample, str) and sample.lower().endswith(SUFFIXES)
+    return isinstance(sample, str) and sample.lower().endswith(IMAGE_ENDINGS)
 
 
 def _text(sample: Any, row: int) -> str:
