@@ -41,7 +41,7 @@ class Model:
 
     known_categories_ = np.array([0, 3])
 
-    def assess(self, features: Any, categories: Any, reject: float | None) -> Answers:
+    def assess(self, features: Any, categories: Any, reject: float | None, first_row: int = 0) -> Answers:
         chosen = features[:, 0].astype(np.int64) if categories is None else categories
         if reject is not None:
             chosen = np.where(features[:, 1] < reject, -1, chosen)

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,14 @@ import pyarrow.compute as pc
 
 from newkinds.data import FeatureSet, RawCollection, read_source
 from newkinds.data.feature_set import in_order
+from newkinds.data.files import checked
 from newkinds.data.formulas import PREDICTION_COLUMNS
+from newkinds.data.labelling import LabelRules
+from newkinds.data.parquet import ID, NUMERIC_TYPES, ParquetFiles
 from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
 from newkinds.data.sources import is_columnar, kind_of, place_of
 from newkinds.data.streams import holds_features, read_items, read_stream
+from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED
@@ -31,6 +36,8 @@ from newkinds.workers import by_threads, one_ahead
 
 BLOCK_ROWS = 1 << 14
 """Samples answered at a time."""
+PLAIN_TYPES = ("string", "large_string", "bool", *(name for name in NUMERIC_TYPES if name != "halffloat"))
+"""Columns that CSV, JSON lines, workbooks and Parquet all take."""
 LISTED = 12
 """Kinds that a summary names."""
 
@@ -45,11 +52,14 @@ class Samples:
     features : ndarray of shape (samples, features)
     others : pyarrow.Table
         Their own columns.
+    first_row : int
+        The row that they begin with, for errors.
     """
 
     ids: Any
     features: npt.NDArray[Any]
     others: pa.Table
+    first_row: int = 0
 
 
 @dataclass
@@ -103,10 +113,14 @@ def answers(
     """
 
     def answer(block: Samples) -> pa.Table:
-        table = predictions_table(model, model.category_names_, block.ids, block.features, reject=reject)
+        table = predictions_table(
+            model, model.category_names_, block.ids, block.features, reject=reject, first_row=block.first_row
+        )
         for name in block.others.column_names:
             taken = name in PREDICTION_COLUMNS or name.startswith("input_")
-            table = table.append_column(f"input_{name}" if taken else name, block.others[name])
+            cells = writable(block.others[name])
+            if cells is not None:
+                table = table.append_column(f"input_{name}" if taken else name, cells)
         return table
 
     for table in by_threads(answer, samples, threads):
@@ -127,31 +141,35 @@ def new_samples(
 ) -> Iterator[Samples]:
     """The samples of a source. Parquet is read in a stream, so that it may be larger than memory."""
     place = place_of(source)
+    if isinstance(place, str) and text is not None:
+        raise InputError(f"{source} is a remote set of features: --text cannot be used with it")
     if isinstance(place, str) or (is_columnar(place) and kind_of(place, text) is None):
         yield from _parquet_samples(model, place, id)
         return
-    collection = features_for(model.encoder_, read_source(source, text=text, id=id), encoding)
+    collection = features_for(
+        model.encoder_, read_source(source, text=text, id=id, rules=LabelRules(ignored=True)), encoding
+    )
     summary.notes.extend(collection.notes)
     yield from collection_samples(model, collection)
 
 
-def streamed_samples(model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding) -> Iterator[Samples]:
+def streamed_samples(
+    model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding, summary: Summary
+) -> Iterator[Samples]:
     """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths."""
     record = model.encoder_
-    if record is None or holds_features(stream):
+    if record is None or holds_features(stream, model.n_features_in_):
         for ids, features in read_stream(stream, model.n_features_in_):
             yield Samples(ids, features, pa.table({}))
         return
-    kind = record["kind"]
+    kind, key = record["kind"], "text" if record["kind"] == "texts" else "path"
     encoder = encoder_for(record, kind, encoding)
-    for ids, texts in read_items(stream, "text" if kind == "texts" else "path"):
+    for names, texts in read_items(stream, key):
         items: Sequence[Any] = texts if kind == "texts" else [Path(name) for name in texts]
-        collection = RawCollection(kind, items, tuple(ids), np.full(len(ids), UNLABELLED))
-        found = as_features(collection, encoding, encoder)
-        if found.skipped:
-            raise InputError(f"{found.skipped[0][0]} cannot be read: {found.skipped[0][1]}")
-        others = pa.table({"text": texts} if kind == "texts" else {})
-        yield Samples(ids, found.features, others)
+        collection = RawCollection(kind, items, tuple(names), np.full(len(names), UNLABELLED), others={key: texts})
+        encoded = as_features(collection, encoding, encoder)
+        summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
+        yield Samples(encoded.sample_ids(), encoded.features, pa.table({key: list(encoded.others[key])}))
 
 
 def collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Iterator[Samples]:
@@ -168,26 +186,40 @@ def collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Ite
 
 
 def _parquet_samples(model: CategoryDiscoverer, source: str | Path, id: str | None) -> Iterator[Samples]:
-    from newkinds.data.parquet import ID, ParquetFiles
-
-    files = ParquetFiles.open(source)
+    files = ParquetFiles.open(source, id)
     check_same_encoder(model.encoder_, read_encoder_record(files.metadata(ENCODER_METADATA), Path(files.name)))
-    id_column = id or ID
-    if id is not None and id not in files.other_columns:
-        raise InputError(
-            f"{source} has no column {id!r} to name samples by; it has {', '.join(files.schema.names)}"
-        )
+    named_by = files.id_column
     first = 0
     for others, features in one_ahead(files.feature_blocks()):
-        rows = range(first, first + len(features))
-        if id_column in others.column_names:
-            ids = others[id_column].cast(pa.string())
+        last = first + len(features)
+        if named_by is None:
+            ids = pa.array(np.arange(first, last)).cast(pa.string())
         else:
-            ids = pa.array(np.arange(rows.start, rows.stop)).cast(pa.string())
-        columns = others.drop_columns([ID]) if id_column == ID and ID in others.column_names else others
-        yield Samples(ids, in_order(features, files.feature_columns, model.source_columns_), columns)
-        first = rows.stop
+            ids = checked(files.name, f"ids (column {named_by!r})", partial(_as_ids, others[named_by]))
+        columns = others if named_by is None or named_by.casefold() != ID else others.drop_columns([named_by])
+        yield Samples(ids, in_order(features, files.feature_columns, model.source_columns_), columns, first)
+        first = last
         report_progress("predicting", first, files.n_rows)
+
+
+def _as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if column.null_count:
+        raise InputError("a sample has no id; give it one, or name another column with --id")
+    return column.cast(pa.string())
+
+
+def writable(column: Any) -> Any:
+    """A column of the input as every format can write it; None for bytes, which are left out."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = str(column.type)
+    if kind in PLAIN_TYPES:
+        return column
+    if "binary" in kind:  # images, or lists of them
+        return None
+    if pa.types.is_nested(column.type):
+        return pa.array([None if cell is None else _as_text(cell) for cell in column.to_pylist()], pa.string())
+    return column.cast(pa.string())
 
 
 def column_of(cells: Sequence[Any]) -> pa.Array:
@@ -202,4 +234,5 @@ def column_of(cells: Sequence[Any]) -> pa.Array:
 
 
 def _as_text(cell: Any) -> str:
-    return json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, list | dict) else str(cell)
+    text = json.dumps(cell, ensure_ascii=False, default=str) if isinstance(cell, list | dict) else str(cell)
+    return str(repair_surrogates(text))

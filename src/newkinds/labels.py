@@ -172,7 +172,9 @@ def is_missing(value: Any) -> bool:
         return True
 
 
-def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[IntArray, tuple[str, ...] | None]:
+def encode_labels(
+    values: Iterable[Any], names: Sequence[str] = (), *, literal: bool = False
+) -> tuple[IntArray, tuple[str, ...] | None]:
     """Turn a column of labels (integers, text, missing) into integers.
 
     Integers, also when written as text, keep their value and -1 is unlabelled. Anything else is a name:
@@ -184,6 +186,8 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
         One label a sample. None, NaN and blank text mean unlabelled.
     names : sequence of str, optional
         Names that already have an id (their position); further names come after them.
+    literal : bool
+        Take texts such as "nan" and "None" as names, not as labels that went missing when they became text.
 
     Returns
     -------
@@ -216,8 +220,9 @@ def encode_labels(values: Iterable[Any], names: Sequence[str] = ()) -> tuple[Int
         raise InputError(
             f"labels must be integers or names, got the fraction {numbers[0]}; is this a column of measurements?"
         )
-    texts = [None if cell is None else _name(cell) for cell in cells]
-    if misread := next((text for text in texts if text in MISREAD_AS_TEXT), None):
+    texts = [None if cell is None else label_name(cell) for cell in cells]
+    misread = next((text for text in texts if text in MISREAD_AS_TEXT), None)
+    if misread is not None and not literal:
         raise InputError(
             f"a label reads {misread!r}, which is what a missing label becomes when it is turned into text; leave "
             "missing labels blank, or rename the category if it is called so"
@@ -246,7 +251,7 @@ def _whole(cell: Any) -> int | None:
     return None
 
 
-def _name(cell: Any) -> str:
+def label_name(cell: Any) -> str:
     """A label's name: 3 and 3.0 are the same name, blanks around text do not count."""
     whole = None if isinstance(cell, str) else _whole(cell)
     return str(cell if whole is None else whole).strip()

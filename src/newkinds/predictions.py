@@ -8,6 +8,7 @@ JSON lines and Parquet are never changed; in a workbook, texts are marked as suc
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
@@ -22,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from newkinds.data.formulas import FORMULA
+from newkinds.data.formulas import FORMULA, NUMBER
 from newkinds.data.remote import upload
 from newkinds.data.writing import text_column
 from newkinds.errors import InputError
@@ -59,6 +60,7 @@ def predictions_table(
     categories: IntArray | None = None,
     *,
     reject: float | None = None,
+    first_row: int = 0,
 ) -> pa.Table:
     """Category, known or new, confidence and novelty of each sample.
 
@@ -73,8 +75,10 @@ def predictions_table(
         Categories that are settled already; by default each sample's most probable one.
     reject : float, optional
         A sample is left open (category -1 without a name) if the model is less sure of it than this probability.
+    first_row : int
+        The row that these features begin with, for errors.
     """
-    result = model.assess(features, categories, reject)
+    result = model.assess(features, categories, reject, first_row)
     found, inverse = np.unique(result.categories, return_inverse=True)
     kinds = np.where(np.isin(found, model.known_categories_), "known", "new")
     kinds = np.where(found == UNLABELLED, "open", kinds)
@@ -174,8 +178,9 @@ def defused(table: pa.Table) -> pa.Table:
     for i, column in enumerate(table.columns):
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             cells = pc.replace_substring_regex(column, FORMULA, r"'\1", max_replacements=1)
+            cells = pc.if_else(pc.match_substring_regex(column, NUMBER), column, cells)
             table = table.set_column(i, table.schema.field(i), cells)
-    return table
+    return table.rename_columns([re.sub(FORMULA, r"'\1", name) for name in table.column_names])
 
 
 @contextmanager
@@ -184,12 +189,13 @@ def _csv_writer(file: BinaryIO, raw: bool) -> Iterator[Write]:
 
     def write(table: pa.Table) -> None:
         nonlocal is_first
+        table = table if raw else defused(table)
         if is_first and not raw:  # without quotes, by which our readers know it
             header = io.StringIO()
             csv.writer(header, lineterminator="\n").writerow(table.column_names)
             file.write(header.getvalue().encode())
         options = pa_csv.WriteOptions(include_header=is_first and raw)
-        pa_csv.write_csv(table if raw else defused(table), file, options)
+        pa_csv.write_csv(table, file, options)
         file.flush()
         is_first = False
 
@@ -202,7 +208,8 @@ def _csv_writer(file: BinaryIO, raw: bool) -> Iterator[Write]:
 def _json_writer(file: BinaryIO, _: bool) -> Iterator[Write]:
     def write(table: pa.Table) -> None:
         for row in table.to_pylist():
-            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            plain = {name: None if cell != cell else cell for name, cell in row.items()}  # JSON has no NaN
+            file.write(json.dumps(plain, ensure_ascii=False).encode() + b"\n")
         file.flush()
 
     yield write

@@ -200,7 +200,13 @@ def test_texts_from_standard_input(tickets):
         ("q7", "new-1", "dollar rate today?"),
     ]
     fail("predict", tickets / "run", "-", stdin=b'{"words": "a"}\n', says='line 1.*"text"')
-    fail("predict", tickets / "run", "-", stdin=b'{"text": " "}\n', says="line 1: 'text' must be a text")
+    fail(
+        "predict",
+        tickets / "run",
+        "-",
+        stdin=b'{"text": " "}\n',
+        says='line 1 must be a text, or an object.*"text"',
+    )
     fail("predict", tickets / "run", "-", stdin=b"", says="empty")
 
 

@@ -219,7 +219,7 @@ def test_predictions_in_csv_are_no_formulas_unless_they_are_wanted_raw(made, tmp
     ids = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "'=1", "''", "'tis", "owl"]
     lines = "".join(json.dumps({"id": name, "features": X[0].tolist()}) + "\n" for name in ids).encode()
     written = [row["id"] for row in rows_of(printed("predict", made, "-", stdin=lines))]
-    assert written == ["'=1+1", "'+1", "'-1", "'@SUM(A1)", "'\tx", "'\rx", "''=1", "'''", "'tis", "owl"]
+    assert written == ["'=1+1", "+1", "-1", "'@SUM(A1)", "'\tx", "'\rx", "''=1", "'''", "'tis", "owl"]
     assert [row["id"] for row in rows_of(printed("predict", made, "-", "--raw", stdin=lines))] == ids
     shown = printed("predict", made, "-", "--format", "jsonl", stdin=lines)
     assert [json.loads(line)["id"] for line in shown.splitlines()] == ids

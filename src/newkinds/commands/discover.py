@@ -87,6 +87,7 @@ def discover(
     """
     from rich.console import Console
 
+    from newkinds.data.sources import place_of
     from newkinds.methods import make_method
     from newkinds.run_folder import check_replaceable
     from newkinds.runtime import n_processes, processes, rank
@@ -108,7 +109,7 @@ def discover(
     parameters = {name: value for name, value in options.items() if value is not None}
     make_method(method, **parameters)  # to know at once of one that it does not take
     replace = partial(check_replaceable, force=force)
-    check_not_read(out, source, labels, truth)
+    check_not_read(out, place_of(source), labels, truth)
     check_target(out, folder=True, replace=replace)
     with processes(device) as process_device, claimed(out) if rank() == 0 else nullcontext():
         model = make_method(method, **parameters, device=process_device)

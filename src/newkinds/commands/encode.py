@@ -56,10 +56,11 @@ def encode(
     from rich.console import Console
 
     from newkinds.data import check_features_target, write_features
+    from newkinds.data.sources import place_of
     from newkinds.staging import check_not_read, claimed
     from newkinds.terminal import progress_bars
 
-    check_not_read(out, source, labels, truth)
+    check_not_read(out, place_of(source), labels, truth)
     rules = label_rules(unlabelled, as_is, min_confidence, labels, quiet)
     with progress_bars(Console(stderr=True), quiet), claimed(out):
         encoding = make_encoding(

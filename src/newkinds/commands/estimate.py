@@ -5,7 +5,14 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.collecting import check_unlabelled, collect, label_rules, make_encoding, read_changes
+from newkinds.commands.collecting import (
+    check_unlabelled,
+    collect,
+    label_rules,
+    make_encoding,
+    print_notes,
+    read_changes,
+)
 from newkinds.commands.options import (
     AsIs,
     Cache,
@@ -86,6 +93,8 @@ def estimate(
             device=device,
             random_state=seed,
         )
+    if not quiet:
+        print_notes(collection.notes)
     if json:
         typer.echo(dumps({**asdict(count), "seconds": round(time.perf_counter() - began, 3)}))
     elif quiet:

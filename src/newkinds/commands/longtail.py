@@ -27,13 +27,13 @@ def longtail(
 
     from newkinds.data import FeatureSet, check_features_target, read_source, write_features
     from newkinds.data.long_tail import long_tailed
-    from newkinds.data.sources import kind_of
+    from newkinds.data.sources import kind_of, place_of
     from newkinds.staging import check_not_read
     from newkinds.terminal import progress_bars
 
     if out.suffix.lower() == ".npy":
         raise InputError(f"{out}: an .npy file has no place for the truth; write an .npz, a .parquet or a folder")
-    check_not_read(out, source, labels, truth)
+    check_not_read(out, place_of(source), labels, truth)
     with progress_bars(Console(stderr=True), quiet):
         collection = None if kind_of(Path(source)) else read_source(source, labels=labels, truth=truth)
         if not isinstance(collection, FeatureSet):

@@ -19,6 +19,7 @@ from newkinds.commands.options import (
     TextColumn,
     Workers,
 )
+from newkinds.errors import InputError
 from newkinds.names import PredictionFormat
 
 
@@ -78,8 +79,13 @@ def predict(
     form = format_of(target, file_format)
     if isinstance(target, str):
         check_remote_target(target, force)
+        if target.rstrip("/") == source.rstrip("/"):
+            raise InputError(f"{target} is what is read; choose another place")
     elif target is not None:
-        check_not_read(target, source, *(run / name for name in RUN_FILES))
+        place = place_of(source)
+        check_not_read(target, place, *(run / name for name in RUN_FILES))
+        if isinstance(place, Path) and place.is_dir() and target.resolve().is_relative_to(place.resolve()):
+            raise InputError(f"{target} is in the folder that is read; choose another place")
         check_target(target, folder=False, replace=replace)
     check_if_own(source, run)
     model = load(run)
@@ -87,7 +93,7 @@ def predict(
     encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
     with progress_bars(Console(stderr=True), quiet), table_writer(target, form, replace, raw=raw) as write:
         if source == "-":
-            samples, threads = streamed_samples(model, standard_input(), encoding), 1
+            samples, threads = streamed_samples(model, standard_input(), encoding, summary), 1
         else:
             samples, threads = new_samples(model, source, encoding, summary, text=text, id=id), n_cores()
         for table in answers(model, samples, summary, reject=reject, threads=threads):

@@ -119,12 +119,12 @@ def holds_parquet(folder: Path) -> bool:
     A folder with images, or with other folders in which there may be some, is not: a table may lie beside photos.
     """
     entries = [path for path in folder.iterdir() if not path.name.startswith((".", "_"))]
-    folders = [path for path in entries if path.is_dir()]
-    if any("=" not in path.name for path in folders) or any(
-        path.suffix.lower() in IMAGE_ENDINGS for path in entries
-    ):
+    if any(path.suffix.lower() in IMAGE_ENDINGS for path in entries):
         return False
-    return any(is_parquet(path.name) for part in (folder, *folders) for path in part.iterdir())
+    folders = [path for path in entries if path.is_dir()]
+    if any("=" not in path.name for path in folders):
+        return False
+    return any(is_parquet(path.name) for path in entries) or any(map(holds_parquet, folders))
 
 
 def unpacked(path: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 The rule: a text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets an apostrophe before it. So
 does one that begins with an apostrophe followed by one of these or by another apostrophe, so that the rule can be
-undone exactly.
+undone exactly. A text that is a number, such as -5.20, stays as it is.
 """
 
 import re
@@ -17,6 +17,10 @@ DEFUSED_HEADER = ",".join(PREDICTION_COLUMNS)
 FORMULA = r"^([=+\-@\t\r]|'['=+\-@\t\r])"
 """Beginnings that get an apostrophe, as a regular expression that Python and pyarrow understand alike."""
 
+NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?$"
+"""Texts that are numbers: no spreadsheet runs them, so they stay as they are."""
+
+_is_number = re.compile(NUMBER).match
 _begins_like_a_formula = re.compile(r"[=+\-@\t\r]").match
 _begins_defused = re.compile(r"'['=+\-@\t\r]").match
 
@@ -46,5 +50,8 @@ def is_defused(text: str, columns: dict[str, list[str]]) -> bool:
     if not text.startswith(DEFUSED_HEADER) or after not in ("", ",", "\n", "\r"):
         return False
     return not any(
-        _begins_like_a_formula(cell) for name, cells in columns.items() if name not in NUMBERS for cell in cells
+        _begins_like_a_formula(cell) and not _is_number(cell)
+        for name, cells in columns.items()
+        if name not in NUMBERS
+        for cell in cells
     )

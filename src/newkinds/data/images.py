@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from newkinds.data.files import writable_name
-from newkinds.data.labelling import USUAL, LabelRules, sure_enough
+from newkinds.data.labelling import USUAL, LabelRules, label_column_of, sure_enough
 from newkinds.data.raw import RawCollection
 from newkinds.data.tables import read_table
 from newkinds.errors import InputError
@@ -105,7 +105,7 @@ def read_images(
         "images",
         [images[name] for name in ids],
         ids,
-        raw_labels("folders" if labels is None else labels, rules),
+        None if rules.ignored else raw_labels("folders" if labels is None else labels, rules),
         raw_labels(truth),
         sorted(skipped.items()),
         labels_from=folder if labels is None else Path(labels),
@@ -182,7 +182,7 @@ def _folder_labels(folder: Path, ids: Sequence[str]) -> list[str | None]:
 def _file_labels(file: Path, folder: Path, ids: Sequence[str], rules: LabelRules) -> dict[str, Any]:
     """The label of each image that a table names."""
     table = read_table(file)
-    path_column, label_column = table.find("path") or table.find("id"), table.find("label") or table.find("name")
+    path_column, label_column = table.find("path") or table.find("id"), label_column_of(table, has_ids=True)
     if path_column is None or label_column is None:
         raise InputError(
             f"{file}: a column 'path' (or 'id') and a column 'label' are needed; found {table.listed()}"

@@ -4,16 +4,25 @@ numbering."""
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from newkinds.data.files import load_checked, naming_files, read_array
+from newkinds.data.formulas import PREDICTION_COLUMNS
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray, encode_labels, is_missing, known_categories, to_columns
+from newkinds.labels import (
+    UNLABELLED,
+    IntArray,
+    encode_labels,
+    is_missing,
+    known_categories,
+    label_name,
+    to_columns,
+)
 from newkinds.names import LABEL_ENDINGS, ending, listed
 
 PLACEHOLDERS = frozenset(
@@ -52,6 +61,8 @@ class LabelRules:
         Of a file of labels that has a column `confidence`, such as our predictions, only rows that are as sure.
     confirm : callable, optional
         Asked for each placeholder, with its name and how many samples have it; False keeps it as a name.
+    ignored : bool
+        Labels are not looked at.
 
     Examples
     --------
@@ -63,11 +74,12 @@ class LabelRules:
     as_is: bool = False
     min_confidence: float | None = None
     confirm: Callable[[str, int], bool] | None = None
+    ignored: bool = False
 
     def taken(self, labels: Iterable[Any]) -> tuple[list[Any], list[str]]:
         """Labels as they are meant, and notes on those that were not taken as they stand."""
         labels = list(labels)
-        counts = Counter(cell.strip() for cell in labels if isinstance(cell, str))
+        counts = Counter(label_name(cell) for cell in labels if not is_missing(cell))
         if absent := [name for name in self.unlabelled if name.strip() not in counts]:
             found = ", ".join(sorted(counts)[:DUPLICATES_SHOWN]) or "none"
             raise InputError(f"no label is called {absent[0]!r}, which was to mean unlabelled (labels: {found}, …)")
@@ -83,7 +95,14 @@ class LabelRules:
                 notes.append(f"{subject} called {name!r} {verb} as unlabelled (--as-is keeps such names)")
         if not meaningless:
             return labels, notes
-        return [None if isinstance(cell, str) and cell.strip() in meaningless else cell for cell in labels], notes
+        return [None if is_missing(cell) or label_name(cell) in meaningless else cell for cell in labels], notes
+
+    def of_truth(self, truth: Iterable[Any]) -> list[Any]:
+        """The truth without what means that there is none, by the same words."""
+        truth = list(truth)
+        present = {label_name(cell) for cell in truth if not is_missing(cell)}
+        words = tuple(name for name in self.unlabelled if name.strip() in present)
+        return replace(self, unlabelled=words, confirm=None).taken(truth)[0]
 
 
 USUAL = LabelRules()
@@ -94,7 +113,11 @@ def _is_placeholder(name: str) -> bool:
 
 
 def read_labels(
-    path: str | Path, n_samples: int, ids: Sequence[Any] | None = None, rules: LabelRules = USUAL
+    path: str | Path,
+    n_samples: int,
+    ids: Sequence[Any] | None = None,
+    rules: LabelRules = USUAL,
+    id_name: str | None = None,
 ) -> list[Any]:
     """Read the label of each sample from a file, as it stands there.
 
@@ -110,6 +133,8 @@ def read_labels(
         The names of the samples; by default their row numbers.
     rules : LabelRules
         Of these only `min_confidence` matters here.
+    id_name : str, optional
+        The column that names the samples in the collection; the file may have it in place of `id`.
 
     Examples
     --------
@@ -123,8 +148,8 @@ def read_labels(
     if ending(path) not in LABEL_ENDINGS:
         raise InputError(f"{path}: labels are read from {listed(LABEL_ENDINGS)} files")
     table = _read_vector(path) if ending(path) == ".npy" else read_table(path)
-    id_column = table.find("id")
-    label_column = table.find("label") or (table.find("name") if id_column is not None else None)
+    id_column = table.find("id") or (None if id_name is None else table.find(id_name))
+    label_column = label_column_of(table, id_column is not None)
     if label_column is None:
         if len(table.columns) != 1:
             raise InputError(f"{path}: a column named 'label' is needed; found {table.listed()}")
@@ -132,11 +157,23 @@ def read_labels(
     table = sure_enough(table, label_column, rules)
     if id_column is not None and id_column != label_column:
         return _by_id(table, id_column, label_column, n_samples, ids)
+    if (other := table.guessed_ids({label_column})) is not None:
+        raise InputError(
+            f"{path} names its rows by {other!r}, by which the collection does not name its samples; say so with "
+            "--id, call the column 'id', or leave it out if the labels are in the order of the samples"
+        )
     if len(table) != n_samples:
         raise InputError(
             f"{path} has {len(table)} labels for {n_samples} samples; give one a sample, or add an 'id' column"
         )
     return table.values(label_column)
+
+
+def label_column_of(table: Table, has_ids: bool) -> str | None:
+    """The column of labels; in our predictions, which may carry a column `label` along, it is `name`."""
+    if all(name in table.columns for name in PREDICTION_COLUMNS):
+        return "name"
+    return table.find("label") or (table.find("name") if has_ids else None)
 
 
 def sure_enough(table: Table, label_column: str, rules: LabelRules) -> Table:
@@ -146,10 +183,12 @@ def sure_enough(table: Table, label_column: str, rules: LabelRules) -> Table:
     column = table.find("confidence")
     if column is None:
         raise InputError(f"{table.path} has no column 'confidence' to choose labels by; it has {table.listed()}")
+    given = table.values("given") if "given" in table.columns else [False] * len(table)
     labels = []
     for row, (label, cell) in enumerate(zip(table.values(label_column), table.values(column), strict=True)):
         try:
-            is_sure = not is_missing(cell) and float(cell) >= rules.min_confidence
+            is_given = str(given[row]).casefold() == "true"  # a person said so
+            is_sure = is_given or (not is_missing(cell) and float(cell) >= rules.min_confidence)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{table.path}: {table.where(row)} has the confidence {cell!r}; give a number"
@@ -237,11 +276,12 @@ def encode_with_truth(
     if labels is not None:
         with naming_files(labels_from):
             labels, notes = rules.taken(labels)
-            encoded, names = encode_labels(labels)
+            encoded, names = encode_labels(labels, literal=rules.as_is)
     if truth is None:
         return encoded, names, None, notes
     with naming_files(truth_from):
-        encoded_truth, all_names = encode_labels(truth, names or ())
+        truth = rules.of_truth(truth)
+        encoded_truth, all_names = encode_labels(truth, names or (), literal=rules.as_is)
         if names is None and all_names is not None:
             known = known_categories(encoded)
             encoded, names = to_columns(encoded, known), tuple(map(str, known))
@@ -250,5 +290,5 @@ def encode_with_truth(
                     f"labels are integers but the truth has names, and {absent[0]} is none of them; give both in "
                     "the same form"
                 )
-            encoded_truth, all_names = encode_labels(truth, names)
+            encoded_truth, all_names = encode_labels(truth, names, literal=rules.as_is)
     return encoded, all_names, encoded_truth, notes

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from newkinds.data.files import checked, is_parquet, load_checked
 from newkinds.data.remote import remote_file
 from newkinds.data.saved_datasets import is_saved_dataset, read_saved_dataset
+from newkinds.data.tables import STRING_TYPES, Table, id_rank
 from newkinds.errors import InputError
 from newkinds.names import PANDAS_INDEX, is_remote
 from newkinds.runtime import check_memory
@@ -54,20 +55,21 @@ class ParquetFiles:
 
     name: str
     dataset: ds.Dataset
+    id_name: str | None = None
 
     @classmethod
-    def open(cls, source: str | Path) -> "ParquetFiles":
-        """Find the files and compare their columns; no row is read yet."""
+    def open(cls, source: str | Path, id: str | None = None) -> "ParquetFiles":
+        """Find the files and compare their columns; no row is read yet. `id` is the column that names each row."""
         name = str(source)
         if is_remote(name):
             system, inside = remote_file(name)
-            return cls(name, checked(name, PARQUET, lambda: _dataset(system, inside, name)))
+            return cls(name, checked(name, PARQUET, lambda: _dataset(system, inside, name)), id)
         path = Path(source)
         if is_saved_dataset(path):
-            return cls(name, ds.dataset(pa.table(read_saved_dataset(path))))
+            return cls(name, ds.dataset(pa.table(read_saved_dataset(path))), id)
         kind = "a folder of Parquet files" if path.is_dir() else PARQUET
         system = pa_fs.LocalFileSystem()
-        return cls(name, load_checked(path, kind, lambda: _dataset(system, path.absolute().as_posix(), name)))
+        return cls(name, load_checked(path, kind, lambda: _dataset(system, path.absolute().as_posix(), name)), id)
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,14 +102,35 @@ class ParquetFiles:
         """Whether there is a column of features, or there are columns of numbers but hardly any text."""
         if FEATURES in self.schema.names:
             return True
-        types = [
-            field.type
-            for field in self.schema
-            if field.name not in (ID, LABEL, TRUTH) and not field.name.startswith(PANDAS_INDEX)
-        ]
-        n_numbers = sum(pa.types.is_floating(kind) or pa.types.is_integer(kind) for kind in types)
-        has_texts = any(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in types)
+        types = [str(field.type) for field in self.schema if field.name not in (LABEL, TRUTH, *self._no_features)]
+        n_numbers = sum(kind in NUMERIC_TYPES for kind in types)
+        has_texts = any(kind.startswith(STRING_TYPES) for kind in types)
         return bool(n_numbers > (MOST_NUMBERS if has_texts else 0))
+
+    @cached_property
+    def id_column(self) -> str | None:
+        """The column that names the rows: the one asked for, else `id`, else one that is called so and does."""
+        table = Table(Path(self.name), {field.name: field for field in self.schema})
+        if self.id_name is not None or table.find(ID) is not None:
+            return table.column(self.id_name, ID)
+        names: list[str] = self.schema.names
+        candidates = [name for name in names if id_rank(name) is not None]
+        for name in sorted(candidates, key=lambda name: id_rank(name) or 0):
+            kind = str(self.schema.field(name).type)
+            if kind.startswith(STRING_TYPES) or (kind in NUMERIC_TYPES and "int" in kind):
+                column = checked(self.name, PARQUET, partial(self.dataset.to_table, columns=[name]))[name]
+                if not column.null_count and pc.count_distinct(column).as_py() == len(column):
+                    return name
+        return None
+
+    @cached_property
+    def _no_features(self) -> set[str | None]:
+        """Columns that never are features: those that name the rows, or the folders that the files are in."""
+        fragment = next(iter(self.dataset.get_fragments()), None)
+        own = self.schema.names if fragment is None else fragment.physical_schema.names
+        by_folder = set(self.schema.names) - set(own)
+        index = {name for name in self.schema.names if name.startswith(PANDAS_INDEX)}
+        return {self.id_column, *by_folder, *index}
 
     @cached_property
     def feature_columns(self) -> tuple[str, ...] | None:
@@ -125,9 +148,7 @@ class ParquetFiles:
         numeric = tuple(
             field.name
             for field in self.schema
-            if str(field.type) in NUMERIC_TYPES
-            and field.name not in EXTRAS
-            and not field.name.startswith(PANDAS_INDEX)
+            if str(field.type) in NUMERIC_TYPES and field.name not in (*EXTRAS, *self._no_features)
         )
         if not numeric:
             found = ", ".join(name for name in names if name not in EXTRAS) or "none"

@@ -15,7 +15,7 @@ from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with
 from newkinds.data.saved_datasets import is_saved_dataset
 from newkinds.data.tables import Table
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, encode_labels
+from newkinds.labels import UNLABELLED, encode_labels, is_missing
 from newkinds.names import ENCODER_KEYS, FEATURE_ENDINGS, RELEASED_FILES, is_remote, listed
 from newkinds.runtime import check_memory, in_bytes
 
@@ -72,8 +72,15 @@ def read_features(
     with naming_files(path):
         check_shape(raw["features"])
     ids = raw.get("ids")
+    if ids is not None:
+        missing = next((row for row, name in enumerate(ids) if is_missing(name)), None)
+        if missing is not None:
+            raise InputError(f"{source}: row {missing} has no id; give it one")
+        check_unique([str(name) for name in ids], f"{source}: its ids")
     if labels is not None:
-        raw["labels"] = read_labels(labels, len(raw["features"]), ids, rules)
+        raw["labels"] = read_labels(labels, len(raw["features"]), ids, rules, id)
+    if rules.ignored:
+        raw.pop("labels", None)
     if truth is not None:
         raw["truth"] = read_labels(truth, len(raw["features"]), ids)
     encoded, names, encoded_truth, notes = encode_with_truth(
@@ -207,14 +214,12 @@ def read_encoder_record(written: Any, path: Path) -> dict[str, Any] | None:
 def _read_parquet(source: str | Path, id: str | None = None) -> dict[str, Any]:
     from newkinds.data.parquet import EXTRAS, ParquetFiles
 
-    files = ParquetFiles.open(source)
+    files = ParquetFiles.open(source, id)
     others, features = files.read_features()
     table = Table(Path(files.name), dict(zip(others.column_names, others.columns, strict=True)))
     raw: dict[str, Any] = {field: table.values(name) for name, field in EXTRAS.items() if name in table.columns}
-    if id is not None and (id_column := table.column(id, "id")) is not None:
-        raw["ids"] = table.values(id_column)
-    if "ids" in raw:
-        check_unique([str(name) for name in raw["ids"]], f"{source}, column {id or 'id'!r}")
+    if files.id_column is not None:
+        raw["ids"] = table.values(files.id_column)
     return {
         **raw,
         "features": features,

@@ -25,6 +25,8 @@ def read_saved_dataset(folder: Path) -> dict[str, Any]:
     import pyarrow as pa
 
     def load() -> pa.Table:
+        if _json(folder / STATE).get("_indices_data_files"):
+            raise ValueError("it is a selection of rows; save it again after flatten_indices()")
         files = [str(entry["filename"]) for entry in _json(folder / STATE)["_data_files"]]
         if any(Path(name).name != name for name in files):
             raise ValueError("it names files outside of its folder")

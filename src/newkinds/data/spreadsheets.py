@@ -12,6 +12,8 @@ from newkinds.runtime import check_memory
 
 logger = logging.getLogger(__name__)
 
+ERRORS = ("#N/A", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NULL!", "#NUM!")
+"""What a spreadsheet shows in place of a value."""
 Rows = tuple[list[str], list[list[Any]], list[int]]
 
 
@@ -36,7 +38,8 @@ def read_spreadsheet(path: Path) -> Rows:
         check_memory(2 * size, f"{path}: unpacking it", "save it as .csv")
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            first, *others = book.worksheets
+            visible = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
+            first, *others = visible or book.worksheets
             if others:
                 logger.warning("%s has %d sheets; only the first, %r, is read", path, len(others) + 1, first.title)
             first.reset_dimensions()  # some programs write a wrong size of the sheet
@@ -46,6 +49,8 @@ def read_spreadsheet(path: Path) -> Rows:
         top = next((at for at, row in enumerate(rows) if _is_filled(row)), None)
         if top is None:
             raise ValueError("its first sheet is empty")
+        while not _is_filled(rows[-1]):
+            rows.pop()
         width = max(map(len, rows))
         numbers = [at for at in range(top + 1, len(rows)) if width == 1 or _is_filled(rows[at])]
         names, *padded = (rows[at] + [None] * (width - len(rows[at])) for at in (top, *numbers))
@@ -66,4 +71,6 @@ def _cell(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, float) and value.is_integer():
         return int(value)
+    if isinstance(value, str) and value in ERRORS:
+        return None
     return value

@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import sys
 from collections.abc import Iterator
 from io import BufferedReader
@@ -15,6 +14,8 @@ from newkinds.data.tables import is_number, repair_surrogates
 from newkinds.errors import InputError
 
 PEEKED = 1 << 12
+FEWEST = 32
+"""Numbers in a row that no text has."""
 CHUNK = 1 << 20
 LONGEST_LINE = 64 << 20
 """Bytes: room for a sample of a million features. A stream without line ends must not fill the memory."""
@@ -73,7 +74,7 @@ def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str
     """Blocks of (ids, texts) from a stream, as soon as whole lines have arrived.
 
     A line is a text as it stands, or a JSON object with the text under `key` and perhaps an `id`; blank lines are
-    passed over. Samples without an id get their number, from 0.
+    passed over. Samples without an id get their number, from 0; paths name themselves.
 
     Examples
     --------
@@ -84,25 +85,36 @@ def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str
     line_number, count = 0, 0
     for lines in _arriving_lines(stream):
         ids, texts = [], []
+        problem: InputError | None = None
         for line in lines:
             line_number += 1
-            text = _decoded(line, line_number)
-            if not text:
+            try:
+                parsed = _parse_item(_decoded(line, line_number), line_number, key)
+            except InputError as error:  # samples before the bad line are still answered
+                problem = error
+                break
+            if parsed is None:
                 continue
-            name, item = _parse_item(text, line_number, key) if text[0] == "{" else (None, text)
-            ids.append(str(count) if name is None else name)
+            name, item = parsed
+            ids.append((item if key == "path" else str(count)) if name is None else name)
             texts.append(item)
             count += 1
         if texts:
             yield ids, texts
+        if problem is not None:
+            raise problem
 
 
-def holds_features(stream: BufferedReader) -> bool:
+def holds_features(stream: BufferedReader, n_features: int) -> bool:
     """Whether a stream begins like feature vectors; waits for its first bytes, and leaves them there."""
-    first = stream.peek(PEEKED).split(b"\n")[0].strip()
-    if first.startswith(b"{"):
-        return b'"features"' in first
-    return bool(re.fullmatch(rb"\[?\s*[-+0-9.eE]+(\s*,\s*[-+0-9.eE]+)+.*", first, re.DOTALL))
+    first = stream.peek(PEEKED).lstrip().split(b"\n")[0].decode("utf-8", "replace").strip()
+    if first.startswith("{"):
+        return '"features"' in first
+    fields = first.removeprefix("[").removesuffix("]").split(",")
+    if first.startswith("[") or len(fields) in (n_features, n_features + 1):  # the latter may be a header
+        return len(fields) > 1
+    shown = fields[1:-1]  # the first may be an id, the last cut off
+    return len(shown) >= min(n_features, FEWEST) and all(map(is_number, shown))
 
 
 def standard_input() -> BufferedReader:
@@ -146,16 +158,21 @@ def _decoded(line: bytes, number: int) -> str:
     return text
 
 
-def _parse_item(text: str, number: int, key: str) -> tuple[str | None, str]:
+def _parse_item(text: str, number: int, key: str) -> tuple[str | None, str] | None:
+    """Id and text of a line; None if it is blank. What only begins like a JSON object is a text."""
+    if not text:
+        return None
     try:
-        value = json.loads(text)
-        item, name = value[key], value.get("id")
-    except (ValueError, KeyError, RecursionError) as error:
-        raise InputError(
-            f'line {number} begins like a JSON object but is no {{"id": …, "{key}": …}}: {text[:60]!r}'
-        ) from error
+        value = json.loads(text) if text[0] == "{" else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return None, text
+    item, name = value.get(key), value.get("id")
     if not isinstance(item, str) or not item.strip():
-        raise InputError(f"line {number}: {key!r} must be a text that is not blank; got {item!r}")
+        raise InputError(
+            f'line {number} must be a text, or an object {{"id": …, "{key}": …}} that has one: {text[:60]!r}'
+        )
     return (None if name is None else repair_surrogates(str(name))), repair_surrogates(item)
 
 

@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import logging
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from newkinds.data.files import checked, load_checked, unpacked
 from newkinds.data.formulas import NUMBERS, is_defused, restore
 from newkinds.data.spreadsheets import read_spreadsheet
 from newkinds.errors import InputError
+from newkinds.labels import is_missing
 from newkinds.names import PACKED_ENDINGS, PANDAS_INDEX, TABLE_ENDINGS, ending, listed
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ logger = logging.getLogger(__name__)
 DELIMITERS = (",", ";", "\t", "|")
 LISTED_COLUMNS = 50
 """An error names so many columns."""
+ID_NAMES = ("id", "ids", "uid", "uuid", "guid", "key", "case", "ticket", "ref", "reference", "number", "nr", "sku")
+"""Columns that may name the rows, if no name occurs twice; so may any that ends in `_id`, `ID` or " id"."""
 MOST_GAPS = 1 << 24
 """Missing cells of JSON lines, which take memory although the file is small, where most cells are missing."""
 LARGEST_FIELD = 2**31 - 1
@@ -90,6 +94,15 @@ class Table:
             return cells
         return checked(str(self.path), f"a table (column {name!r})", lambda: list(cells.to_pylist()))
 
+    def guessed_ids(self, taken: Container[str | None] = ()) -> str | None:
+        """The column that names the rows, by what it is called and because no name occurs twice."""
+        candidates = [name for name in self.columns if name not in taken and id_rank(name) is not None]
+        for name in sorted(candidates, key=lambda name: id_rank(name) or 0):
+            cells = self.values(name)
+            if not any(is_missing(cell) for cell in cells) and len({str(cell) for cell in cells}) == len(cells):
+                return name
+        return None
+
     def is_text(self, name: str) -> bool:
         """Whether a column holds words, not only numbers or nothing."""
         cells = self.columns[name]
@@ -104,6 +117,20 @@ class Table:
         names = list(self.columns)
         more = f", … ({len(names):,} in all)" if len(names) > LISTED_COLUMNS else ""
         return (", ".join(names[:LISTED_COLUMNS]) or "none") + more
+
+
+def id_rank(name: str) -> int | None:
+    """How well a column is called like one that names the rows: 0 is best, None not at all.
+
+    Examples
+    --------
+    >>> id_rank("ID"), id_rank("TicketID"), id_rank("Ticket"), id_rank("humid")
+    (0, 13, 7, None)
+    """
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[\s_.-]+", " ", name).strip().casefold()
+    if words in ID_NAMES:
+        return ID_NAMES.index(words)
+    return len(ID_NAMES) if words.endswith(" id") else None
 
 
 def read_table(path: Path) -> Table:

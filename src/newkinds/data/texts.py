@@ -1,6 +1,5 @@
 """Partly labelled texts, or images, from any kind of table."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ from newkinds.errors import InputError
 from newkinds.labels import is_missing
 from newkinds.names import LABEL_ENDINGS, PANDAS_INDEX, Kind, ending
 
-ID_NAMES = ("id", "ids", "uid", "uuid", "guid", "key", "ticket", "case", "ref", "reference", "number", "nr", "sku")
-"""Columns that may name the rows, if no name occurs twice; so may any that ends in `_id`, or in " id"."""
+IMAGE_NAMES = ("image", "images", "img", "photo", "picture", "bytes", "content")
+"""Columns of bytes that are taken for the files of images."""
 
 
 def read_texts(
@@ -40,7 +39,8 @@ def read_texts(
         blank, missing or -1 = unlabelled.
     id : str, optional
         The column that names each text; by default the one called `id`, else one that is called like it (`ticket`,
-        `case_id`: see `ID_NAMES`) and names every row differently, else the row number, from 0.
+        `case_id`: see `newkinds.data.tables.ID_NAMES`) and names every row differently, else the row number,
+        from 0.
     labels : path, optional
         File of labels that takes the place of a column; see `read_features`. All rows count, blank ones too.
     truth : str or path, optional
@@ -70,7 +70,9 @@ def read_texts(
     def find_column(taken: set[str | None]) -> str:
         return _text_column(table, text, taken)
 
-    return _collection(table, "texts", find_column, _text, label, id, labels, truth, rules)
+    return _collection(
+        table, "texts", find_column, _text, label, id, labels, truth, rules, table.find(text or "text")
+    )
 
 
 def read_image_table(
@@ -91,13 +93,14 @@ def read_image_table(
 
 
 def image_column(columns: Mapping[str, Any]) -> str | None:
-    """The column that holds the files of images: their bytes, or bytes and path as Hugging Face has them.
+    """The column that holds the files of images: bytes and path as Hugging Face has them, or bytes by such a name.
 
     Columns are pyarrow's, or fields of its schema.
     """
     for name, cells in columns.items():
         kind = str(getattr(cells, "type", ""))
-        if (kind.startswith("struct<") and "bytes: binary" in kind) or kind in ("binary", "large_binary"):
+        is_called_so = name.casefold() in IMAGE_NAMES and kind in ("binary", "large_binary")
+        if is_called_so or (kind.startswith("struct<") and "bytes: binary" in kind):
             return name
     return None
 
@@ -112,6 +115,7 @@ def _collection(
     labels: str | Path | None,
     truth: str | Path | None,
     rules: LabelRules,
+    text: str | None = None,
 ) -> RawCollection:
     """The rows of a table that hold a sample; `find_column` gets the columns that hold something else."""
     path = table.path
@@ -120,25 +124,26 @@ def _collection(
     label_column = table.column(label, "label")
     truth_column = _truth_column(table, truth)
     id_column = table.column(id, "id")
-    item_column = find_column({label_column, id_column, truth_column})
     notes = []
     if id_column is None:
-        id_column = _guessed_ids(table, {label_column, truth_column, item_column})
+        id_column = table.guessed_ids({label_column, truth_column, text})
         if id_column is not None:
             notes.append(f"samples are named by the column {id_column!r} (--id COLUMN for another)")
+    item_column = find_column({label_column, id_column, truth_column})
     ids = None if id_column is None else _ids(table, id_column)
 
     def raw_labels(file: str | Path | None, column: str | None, rules: LabelRules = USUAL) -> list[Any] | None:
         if column is not None:
             return table.values(column)
-        return None if file is None else read_labels(file, len(table), ids, rules)
+        return None if file is None else read_labels(file, len(table), ids, rules, id_column)
 
-    all_labels = raw_labels(labels, label_column if labels is None else None, rules)
+    all_labels = None if rules.ignored else raw_labels(labels, label_column if labels is None else None, rules)
     all_truth = raw_labels(truth, truth_column)
     items: dict[int, Item] = {}
     skipped: list[tuple[str, str]] = []
     names = [str(row) for row in range(len(table))] if ids is None else ids
     what = kind.removesuffix("s")
+    shown_as_id = id_column if id_column is not None and id_column.casefold() == "id" else None
     for row, cell in enumerate(table.values(item_column)):
         item = None if is_missing(cell) else read_item(cell)
         if item is not None:
@@ -149,7 +154,7 @@ def _collection(
         else:
             found = type(cell).__name__
             raise InputError(
-                f"{path}: {table.where(row)} has a {found} in the column {item_column!r}; give a {what}"
+                f"{path}: {table.where(row)} has a {found} in the column {item_column!r}, which is no {what}"
             )
     if not items:
         raise InputError(f"{path} has no {kind}: the column {item_column!r} is blank in all {len(table)} rows")
@@ -163,7 +168,7 @@ def _collection(
         labels_from=path if labels is None else Path(labels),
         truth_from=path if truth is None or truth_column is not None else Path(truth),
         rules=rules,
-        others=_others(table, list(items), {None if kind == "texts" else item_column, table.find("id")}),
+        others=_others(table, list(items), {item_column if kind == "images" else None, shown_as_id}),
         notes=notes,
     )
 
@@ -209,17 +214,6 @@ def _truth_column(table: Table, truth: str | Path | None) -> str | None:
             f"({', '.join(LABEL_ENDINGS)})"
         )
     return column
-
-
-def _guessed_ids(table: Table, taken: set[str | None]) -> str | None:
-    """The column that names the rows, by what it is called and because no name occurs twice."""
-    for name in table.columns:
-        plain = re.sub(r"[\s_.-]+", " ", name).strip().casefold()
-        if name not in taken and (plain in ID_NAMES or plain.endswith(" id")):
-            cells = table.values(name)
-            if not any(is_missing(cell) for cell in cells) and len({str(cell) for cell in cells}) == len(cells):
-                return name
-    return None
 
 
 def _ids(table: Table, column: str) -> list[str]:

@@ -264,7 +264,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         """Probability that a sample belongs to a category that had no label."""
         return self.assess(X).novelty
 
-    def assess(self, X: Any, categories: IntArray | None = None, reject: float | None = None) -> Assessment:
+    def assess(
+        self, X: Any, categories: IntArray | None = None, reject: float | None = None, first_row: int = 0
+    ) -> Assessment:
         """Category, confidence and novelty of each sample, in memory that does not grow with the categories.
 
         Parameters
@@ -274,6 +276,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             Categories that are settled already, such as `labels_`; by default the most probable ones.
         reject : float, optional
             Samples whose confidence is less get the category -1.
+        first_row : int
+            The row that X begins with, for errors.
         """
         if reject is not None and not 0 <= reject <= 1:
             raise InputError(f"reject is a probability, from 0 to 1; got {reject}")
@@ -287,7 +291,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         for first in range(0, len(features), ASSESSED_ROWS):
             rows = slice(first, first + ASSESSED_ROWS)
             settled = None if categories is None else columns[rows]
-            unit = self._unit(features[rows], first)
+            unit = self._unit(features[rows], first_row + first)
             columns[rows], confidence[rows], rest = partitioner.verdicts(unit, n_known, settled)
             novelty[rows] = self.calibration_.novelty(rest)
         assigned = self.categories_[columns]

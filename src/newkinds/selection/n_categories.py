@@ -133,9 +133,10 @@ def estimate_n_categories(
         raise InputError(f"the recipe must be one of {', '.join(RECIPES)}; got {recipe!r}")
     if solver is not None and solver not in SOLVERS:
         raise InputError(f"the solver must be one of {', '.join(SOLVERS)}; got {solver!r}")
-    method = usual_rule(RECIPES[recipe].n_categories_rule, problem) if method is None else method
-    if method != "max-acc-pim" and (solver is not None or recipe != "newkinds"):
-        raise InputError(f"recipe and solver are those of max-acc-pim: there is nothing to choose for {method}")
+    wanted = RECIPES[recipe].n_categories_rule if method is None else method
+    method = usual_rule(wanted, problem) if method is None else method
+    if wanted != "max-acc-pim" and (solver is not None or recipe != "newkinds"):
+        raise InputError(f"recipe and solver are those of max-acc-pim: there is nothing to choose for {wanted}")
     return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
 
 
