@@ -20,6 +20,7 @@ from tests.commands.command_line import (
     N,
     X,
     fail,
+    invoke,
     printed,
     record_of,
     rows_of,
@@ -228,3 +229,87 @@ def test_a_table_of_texts_keeps_its_columns(tickets):
     assert rows[0]["ticket"] == "T0"
     again = io.StringIO(printed("predict", tickets / "run", tickets / "tickets.csv", "--id", "text"))
     assert next(csv.DictReader(again))["id"] == "my card is lost"
+
+
+# What a review found
+
+
+def test_what_is_read_is_never_overwritten(made, dataset, tmp_path):
+    source = dataset / "1.parquet"
+    before = source.read_bytes()
+    fail("predict", made, source.as_uri(), "--out", source, "--force", says="is what is read")
+    fail("predict", made, dataset, "--out", dataset / "answers.parquet", says="in the folder that is read")
+    fail("discover", source.as_uri(), "--out", source, "--force", says="is what is read")
+    assert source.read_bytes() == before
+    assert sorted(path.name for path in dataset.iterdir()) == ["1.parquet", "2.parquet"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "xlsx"])
+def test_columns_of_every_type_are_written(made, tmp_path, form):
+    table = pa.table(
+        {
+            "features": X[:2].astype(np.float32).tolist(),
+            "when": pa.array([0, 1], pa.timestamp("s")),
+            "price": pa.array(["1.50", "2.50"]).cast(pa.decimal128(5, 2)),
+            "tags": [["a", "ü"], None],
+            "shop": pa.array(["=1+1", "b"]).dictionary_encode(),
+            "photo": [b"\xff", b"\xfe"],
+            "=HYPERLINK(1)": ["x", "y"],
+            "amount": ["-5.20", "3"],
+            "share": [float("nan"), 0.5],
+        }
+    )
+    pq.write_table(table, tmp_path / "week.parquet")
+    out = tmp_path / f"answers.{form}"
+    succeed("predict", made, tmp_path / "week.parquet", "--out", out)
+    if form == "csv":
+        rows = rows_of(out.read_text("utf-8"))
+        assert (rows[0]["shop"], rows[0]["amount"], rows[0]["tags"]) == ("'=1+1", "-5.20", '["a", "ü"]')
+        assert "'=HYPERLINK(1)" in rows[0]
+        assert "photo" not in rows[0]
+        assert rows[0]["price"] == "1.50"
+    if form == "jsonl":
+        first = json.loads(out.read_text("utf-8").splitlines()[0])
+        assert first["share"] is None
+        assert first["when"].startswith("1970-01-01")
+
+
+def test_a_row_that_cannot_be_answered_is_named_by_its_place_in_the_whole(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("newkinds.data.parquet.ParquetFiles.blocks.__defaults__", (None, 10))
+    features = X.astype(np.float32)
+    features[37] = 0
+    pq.write_table(pa.table({"features": features.tolist()}), tmp_path / "week.parquet")
+    fail("predict", made, tmp_path / "week.parquet", "--out", tmp_path / "a.csv", says="row 37 is a zero vector")
+    assert not (tmp_path / "a.csv").exists()
+
+
+def test_samples_without_an_id_are_refused(made, tmp_path):
+    pq.write_table(pa.table({"id": ["a", None], "features": X[:2].tolist()}), tmp_path / "week.parquet")
+    fail("predict", made, tmp_path / "week.parquet", says="a sample has no id")
+
+
+def test_labels_of_new_samples_do_not_matter(made, tmp_path):
+    source = write_npz(tmp_path / "new.npz", labels=np.full(N, 0.25))
+    assert len(rows_of(printed("predict", made, source))) == N
+
+
+def test_good_lines_before_a_bad_one_are_answered(tickets):
+    result = invoke("predict", tickets / "run", "-", stdin=b"where is my card\n{urgent} card lost\n\xff bad\n")
+    assert result.exit_code == 2
+    assert [row["text"] for row in rows_of(result.stdout)] == ["where is my card", "{urgent} card lost"]
+
+
+def test_texts_with_numbers_are_texts_and_features_with_ids_are_features(tickets):
+    rows = rows_of(
+        printed("predict", tickets / "run", "-", stdin=b"3,50 euros were charged twice\n1, 2 or 3 cards?\n")
+    )
+    assert [row["text"] for row in rows] == ["3,50 euros were charged twice", "1, 2 or 3 cards?"]
+    features = np.load(tickets / "run" / "features.npy")[0].astype(float)
+    line = "q1," + ",".join(map(str, features)) + "\n"
+    assert [row["id"] for row in rows_of(printed("predict", tickets / "run", "-", stdin=line.encode()))] == ["q1"]
+
+
+def test_estimate_says_what_it_noticed(tmp_path):
+    source = write_npz(tmp_path / "birds.npz", labels=np.where(LABELS < 0, "Unsorted", NAMES[LABELS]))
+    result = succeed("estimate", source, "--bounds", "2", "5", "--method", "max-acc-kmeans")
+    assert "40 samples called 'Unsorted' count as unlabelled" in result.stderr

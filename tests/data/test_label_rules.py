@@ -111,3 +111,61 @@ def test_a_column_that_does_not_is_not(tmp_path, cells):
 def test_the_column_of_texts_or_labels_is_never_the_ids(tmp_path):
     tickets = read_texts(saved(tmp_path, "csv", text=["a", "b"], case=["x", "y"]), text="text", label="case")
     assert tickets.ids == ("0", "1")
+
+
+# What a review found
+
+
+def test_labels_are_joined_by_the_column_that_names_the_samples(tmp_path):
+    tickets = saved(tmp_path, "csv", ticket=["A", "B", "C"], text=["a", "b", "c"])
+    (tmp_path / "labels.csv").write_text("ticket,label\nC,gamma\nA,alpha\nB,\n")
+    collection = read_texts(tickets, labels=tmp_path / "labels.csv")
+    assert collection.ids == ("A", "B", "C")
+    assert [collection.names[label] if label >= 0 else None for label in collection.labels] == [
+        "alpha",
+        None,
+        "gamma",
+    ]
+    (tmp_path / "labels.csv").write_text("case,label\nC,gamma\nA,alpha\nB,\n")
+    with refused("labels.csv names its rows by 'case'", "--id"):
+        read_texts(tickets, labels=tmp_path / "labels.csv")
+
+
+def test_the_name_in_predictions_comes_before_a_label_that_was_carried_along(tmp_path):
+    header = "id,category,name,kind,confidence,novelty,label\n"
+    (tmp_path / "p.csv").write_text(header + "a,0,card,known,0.9,0,old\nb,1,new-1,new,0.9,1,\n")
+    assert read_labels(tmp_path / "p.csv", 2, ["a", "b"]) == ["card", "new-1"]
+
+
+def test_labels_that_a_person_gave_are_sure(tmp_path):
+    (tmp_path / "p.csv").write_text("id,name,confidence,given\na,card,0.3,true\nb,rate,0.3,false\n")
+    assert read_labels(tmp_path / "p.csv", 2, ["a", "b"], LabelRules(min_confidence=0.9)) == ["card", None]
+
+
+def test_words_for_no_label_are_no_classes_of_the_truth(tmp_path):
+    source = saved(tmp_path, "csv", text=["a", "b", "c"], label=["card", "", ""], true=["card", "Unknown", "rate"])
+    collection = read_texts(source, text="text", truth="true")
+    assert collection.truth is not None
+    assert (collection.truth.tolist(), collection.names) == ([0, -1, 1], ("card", "rate"))
+
+
+def test_as_is_takes_even_the_names_that_missing_labels_turn_into(tmp_path):
+    source = saved(tmp_path, "csv", text=["a", "b"], label=["None", "card"])
+    assert read_texts(source, rules=LabelRules(as_is=True)).names == ("None", "card")
+
+
+def test_a_number_may_mean_unlabelled(tmp_path):
+    source = saved(tmp_path, "jsonl", text=["a", "b"], label=[99, 3])
+    assert read_texts(source, rules=LabelRules(unlabelled=("99",))).labels.tolist() == [-1, 3]
+
+
+def test_the_ids_are_not_the_text_and_the_best_name_wins(tmp_path):
+    tickets = read_texts(saved(tmp_path, "csv", ticket=["x1", "x2"], message=["hello", "world"]))
+    assert (tickets.ids, tickets.items) == (("x1", "x2"), ["hello", "world"])
+    columns = {"customer_id": ["c1", "c2"], "TicketID": ["t1", "t2"], "ticket": ["x1", "x2"], "text": ["a", "b"]}
+    assert read_texts(saved(tmp_path, "csv", **columns)).ids == ("x1", "x2")
+
+
+def test_a_users_own_id_is_kept_beside_another(tmp_path):
+    source = saved(tmp_path, "csv", id=["1", "1"], ticket=["x1", "x2"], text=["a", "b"])
+    assert read_texts(source, id="ticket").others["id"] == ["1", "1"]

@@ -308,3 +308,55 @@ def test_a_table_beside_photos_does_not_hide_them(tmp_path):
     photos = read_source(str(tmp_path))
     assert isinstance(photos, RawCollection)
     assert photos.ids == ("owl/1.png",)
+
+
+# What a review found
+
+
+def test_the_names_of_folders_and_ids_are_no_features(tmp_path):
+    for year in (2025, 2026):
+        place = tmp_path / f"year={year}" / "month=01"
+        place.mkdir(parents=True)
+        numbers = pa.table({"ticket": [year * 10, year * 10 + 1], "f0": [1.0, 2.0], "f1": [3.0, 4.0]})
+        pq.write_table(numbers, place / "a.parquet")
+    birds = read_source(str(tmp_path))
+    assert isinstance(birds, FeatureSet)
+    assert birds.columns == ("f0", "f1")
+    assert birds.ids == ("20250", "20251", "20260", "20261")
+    with refused("has no column 'rings'"):
+        read_features(tmp_path, id="rings")
+    assert read_features(tmp_path, id="TICKET").ids == birds.ids
+
+
+def test_texts_as_categories_beside_a_number_are_texts(tmp_path):
+    table = pa.table({"text": pa.array(["a", "b"]).dictionary_encode(), "amount": [1.5, 2.5]})
+    pq.write_table(table, tmp_path / "tickets.parquet")
+    tickets = read_source(str(tmp_path / "tickets.parquet"))
+    assert isinstance(tickets, RawCollection)
+    assert tickets.items == ["a", "b"]
+
+
+def test_bytes_that_are_no_images_do_not_make_texts_images(tmp_path):
+    pq.write_table(pa.table({"hash": [b"\1\2", b"\3\4"], "text": ["a", "b"]}), tmp_path / "tickets.parquet")
+    tickets = read_source(str(tmp_path / "tickets.parquet"))
+    assert isinstance(tickets, RawCollection)
+    assert tickets.kind == "texts"
+
+
+def test_ids_of_an_npz_are_checked_too(tmp_path):
+    np.savez(tmp_path / "a.npz", features=X, ids=np.array(["a"] * 6))
+    with refused("a.npz", "1 ids occur more than once: 'a'"):
+        read_features(tmp_path / "a.npz")
+
+
+def test_hidden_sheets_errors_and_blank_ends_of_spreadsheets(tmp_path):
+    book = openpyxl.Workbook()
+    book.active.append(("secret",))
+    book.active.sheet_state = "hidden"
+    sheet = book.create_sheet("tickets")
+    for row in (("text", "label"), ("a", "card"), ("b", "#N/A"), ("", ""), ("", "")):
+        sheet.append(row)
+    book.active = 1
+    book.save(tmp_path / "tickets.xlsx")
+    tickets = read_texts(tmp_path / "tickets.xlsx")
+    assert (tickets.items, tickets.labels.tolist(), tickets.skipped) == (["a", "b"], [0, -1], ())
