@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from newkinds.data.formulas import FORMULA, restore
@@ -38,7 +38,8 @@ from newkinds.staging import (
 from newkinds.visible import HIDDEN
 
 LIST_FILE = "newkinds-sorted.csv"
-LIST_COLUMNS = ["from", "to", "how"]
+LIST_COLUMNS = ["from", "to", "how", "root"]
+"""Of the list: a photo, its place, how it got there, and the folder that all photos are in."""
 UNSURE_FOLDER = "unsure"
 PARTIAL_FILE = ".newkinds-partial"
 """A photo that is being copied; one at a time in a folder."""
@@ -50,6 +51,8 @@ DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*
 """Names that Windows keeps for itself, with any ending."""
 ESCAPED_BYTE = re.compile(r"\\udc([89a-f][0-9a-f])")
 """A byte of a file's name that is no text, as ids have it."""
+Row = tuple[str, str, Transfer, str]
+"""Of the list."""
 SHOWN = 3
 """Photos that a message names."""
 
@@ -185,7 +188,7 @@ def sort_photos(plan: Plan) -> None:
         with claimed(into):
             _check_free(into)
             into.mkdir(exist_ok=True)
-            rows = [(str(photo.photo), photo.place, plan.how) for photo in plan.placements]
+            rows = [(str(p.photo), p.place, plan.how, str(plan.root)) for p in plan.placements]
             _write_list(into / LIST_FILE, rows, refuse_existing)
             for placement in plan.placements:
                 target = into.resolve() / placement.place
@@ -206,7 +209,7 @@ def sort_photos(plan: Plan) -> None:
 
 @dataclass(frozen=True)
 class Undone:
-    """What `undo` did: how many photos it took back, and which ones it left, each with the reason."""
+    """What `undo` did: how many photos it took back, and which ones it did not, each with the reason."""
 
     n_back: int
     left: tuple[tuple[str, str], ...]
@@ -223,24 +226,33 @@ def undo(folder: str | Path) -> Undone:
     if not path.is_file():
         raise InputError(f"{folder} holds no {LIST_FILE}: nothing was sorted into it, or it was taken back already")
     rows = _read_list(path)
+    home = folder.resolve()
     remaining, left, n_back = [], [], 0
     with claimed(folder):
-        for done, (photo, place, how) in enumerate(rows, start=1):
-            target = folder.resolve() / place
-            was_there = os.path.lexists(target)
+        n_made = max((n for n, row in enumerate(rows, start=1) if os.path.lexists(home / row[1])), default=0)
+        for done, row in enumerate(rows, start=1):
+            photo, target, how = Path(row[0]), home / row[1], row[2]
+            is_there, reason = os.path.lexists(target), None
             try:
-                reason = (
-                    "its folder is a link now" if target.parent.is_symlink() else UNDO[how](Path(photo), target)
-                )
+                if target.parent.is_symlink():
+                    reason = "its folder is a link now"
+                elif is_there:
+                    reason = UNDO[how](photo, target)
+                elif how == "move" and not os.path.lexists(photo):
+                    reason = "it is gone"
+                elif how != "move" and done < n_made:  # photos are sorted in the order of the list
+                    left.append((row[1], "it is no longer there"))
             except OSError as error:
                 reason = str(error.strerror or error)
             if reason is not None:
-                remaining.append((photo, place, how))
-                left.append((place, reason))
-            elif was_there:
+                remaining.append(row)
+                left.append((row[1], reason))
+            elif is_there:
                 n_back += 1
             report_progress("taking back", done, len(rows))
-        for name in sorted({place.partition("/")[0] for _, place, _ in rows}):
+        for name in sorted({row[1].partition("/")[0] for row in rows}):
+            if (folder / name).is_symlink():
+                continue
             with contextlib.suppress(OSError):
                 (folder / name / PARTIAL_FILE).unlink()
             with contextlib.suppress(OSError):  # something is in it
@@ -355,7 +367,7 @@ def _check_free(into: Path) -> None:
         raise InputError(f"{into} is not empty; give the name of a new folder")
 
 
-def _write_list(path: Path, rows: Iterable[tuple[str, str, str]], replace: Callable[[Path], None]) -> None:
+def _write_list(path: Path, rows: Iterable[Row], replace: Callable[[Path], None]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(LIST_COLUMNS)
@@ -364,23 +376,37 @@ def _write_list(path: Path, rows: Iterable[tuple[str, str, str]], replace: Calla
         stage.write_bytes(text.getvalue().encode("utf-8", "surrogateescape"))
 
 
-def _read_list(path: Path) -> list[tuple[str, str, Transfer]]:
-    """The rows of a list, checked: nothing outside of its folder is ever removed."""
+def _read_list(path: Path) -> list[Row]:
+    """The rows of a list, checked: it removes nothing outside of its folder, and moves nothing but into the photos'."""
     text = path.read_bytes().decode("utf-8", "surrogateescape")
-    rows: list[tuple[str, str, Transfer]] = []
+    rows: list[Row] = []
     try:
         header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
         if header != LIST_COLUMNS:
             raise ValueError(f"its columns are not {', '.join(LIST_COLUMNS)}")
         for number, cells in enumerate(lines, start=2):
-            photo, place, how = restore(cells)
-            parts = PurePosixPath(place).parts
-            if how not in TRANSFERS or not Path(photo).is_absolute() or len(parts) != 2 or ".." in parts:
+            photo, place, how, root = restore(cells)
+            if how not in TRANSFERS or not _is_place(place) or not _is_within(photo, root, path):
                 raise ValueError(f"row {number} is none of newkinds'")
-            rows.append((photo, place, how))
+            rows.append((photo, place, how, root))
+        if len({row[3] for row in rows}) > 1:
+            raise ValueError("it names several folders of photos")
     except (ValueError, csv.Error) as error:
         raise InputError(f"{path} cannot be used: {error}") from error
     return rows
+
+
+def _is_place(place: str) -> bool:
+    """Whether a text is the name of a folder and that of a file in it."""
+    parts = place.split("/")
+    return len(parts) == 2 and not {"", ".", ".."} & set(parts) and len(Path(place).parts) == 2
+
+
+def _is_within(photo: str, root: str, path: Path) -> bool:
+    """Whether a photo is in the folder of photos, which a list never is in when it is made."""
+    folder = Path(root)
+    is_sound = folder.is_absolute() and ".." not in (*folder.parts, *Path(photo).parts)
+    return is_sound and Path(photo).is_relative_to(folder) and not path.resolve().is_relative_to(folder)
 
 
 def _copy(photo: Path, target: Path) -> None:
@@ -412,12 +438,12 @@ def _move(photo: Path, target: Path) -> None:
 
 
 def _remove_copy(photo: Path, target: Path) -> str | None:
-    if not os.path.lexists(target):
-        return None
     if target.is_symlink() or not target.is_file():
         return "something else is there now"
     if not photo.is_file():
         return "the original is gone, so the copy was kept"
+    if Path(os.path.realpath(photo)).is_relative_to(target.parents[1]):
+        return "a link is in the original's place, so the copy was kept"
     if not filecmp.cmp(photo, target, shallow=False):
         return "it was changed"
     target.unlink()
@@ -425,17 +451,23 @@ def _remove_copy(photo: Path, target: Path) -> str | None:
 
 
 def _remove_link(photo: Path, target: Path) -> str | None:
-    if not os.path.lexists(target):
-        return None
-    if not target.is_symlink() or os.path.basename(os.readlink(target)) != photo.name:
+    if not target.is_symlink():
         return "something else is there now"
+    if os.path.normpath(target.parent / os.readlink(target)) != str(photo):
+        return "it leads elsewhere now"
     target.unlink()
     return None
 
 
 def _move_back(photo: Path, target: Path) -> str | None:
-    if not os.path.lexists(target):
-        return None if os.path.lexists(photo) else "it is gone"
+    if target.is_symlink() or not target.is_file():
+        return "something else is there now"
+    if os.path.realpath(photo.parent) != str(photo.parent):
+        return f"its old folder {photo.parent} is a link now"
+    if photo.is_symlink():
+        if os.path.realpath(photo) != str(target):
+            return "there is a link at its old place"
+        photo.unlink()  # a link to the photo, which comes back in its place
     if os.path.lexists(photo):  # moving to another disk was interrupted, or somebody put something there
         return "there is something at its old place" if _remove_copy(photo, target) else None
     if not photo.parent.is_dir():

@@ -241,7 +241,9 @@ def show_undone(console: Console, undone: "Undone", folder: Path) -> None:
     """What was taken back, and what was left."""
     console.print(f"{_counted(undone.n_back, 'photo')} taken back.")
     for place, reason in undone.left[:SHOWN_LEFT]:
-        console.print(Text.assemble(("Left:", "yellow"), f" {visible(folder / place)}: {visible(reason)}"))
+        console.print(
+            Text.assemble(("Not taken back:", "yellow"), f" {visible(folder / place)}: {visible(reason)}")
+        )
     if (more := len(undone.left) - SHOWN_LEFT) > 0:
         console.print(f"… and {more:,} more")
 

@@ -1,11 +1,12 @@
 """Collections, runs and encoders that the tests of several commands share."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from newkinds.encoders.trust import TRUSTED_FILE
-from tests.commands.command_line import SMALL, succeed, write
+from tests.commands.command_line import SMALL, record_of, succeed, write, write_record
 from tests.commands.photos import save_model, save_photo
 
 KINDS = {"owl": (200, 60, 40), "wren": (40, 200, 60), "ant": (50, 60, 210)}
@@ -93,3 +94,19 @@ def new_photos(tmp_path_factory):
     for number, colour in enumerate(KINDS.values()):
         save_photo(folder / f"{number}.png", colour, 1000 + number)
     return folder
+
+
+@pytest.fixture
+def photos(birds, tmp_path):
+    """The photos of a run, of the test's own."""
+    return Path(shutil.copytree(birds, tmp_path / "photos"))
+
+
+@pytest.fixture
+def sortable(photo_run, photos, tmp_path):
+    """A run of these photos, of the test's own."""
+    run = Path(shutil.copytree(photo_run[0], tmp_path / "run"))
+    record = record_of(run)
+    record["source"]["root"] = str(photos)
+    write_record(run, record)
+    return run

@@ -1,6 +1,5 @@
 """`newkinds sort`: photos into folders by kind, and back."""
 
-import csv
 import errno
 import os
 import shutil
@@ -25,32 +24,7 @@ from tests.commands.command_line import (
     succeed,
     write_record,
 )
-
-
-@pytest.fixture
-def photos(birds, tmp_path):
-    """The photos of a run, of the test's own."""
-    return Path(shutil.copytree(birds, tmp_path / "photos"))
-
-
-@pytest.fixture
-def sortable(photo_run, photos, tmp_path):
-    """A run of these photos, of the test's own."""
-    run = Path(shutil.copytree(photo_run[0], tmp_path / "run"))
-    record = record_of(run)
-    record["source"]["root"] = str(photos)
-    write_record(run, record)
-    return run
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, and what is in it."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-def listed(folder: Path) -> list[dict[str, str]]:
-    with (folder / LIST_FILE).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+from tests.commands.photos import listed, rename_kind, rename_sample, tree
 
 
 def test_a_run_of_photos_remembers_where_they_were(photo_run, birds):
@@ -128,18 +102,6 @@ def test_the_same_file_name_twice_gets_a_number(sortable, photos, tmp_path):
     names = os.listdir(tmp_path / "sorted" / "wren")
     assert {"0.PNG", "0-2.png"} <= set(names)
     assert len({name.lower() for name in names}) == 16
-
-
-def rename_sample(run: Path, old: str, new: str) -> None:
-    change_column(run, "id", lambda name: new if name == old else name)
-
-
-def rename_kind(run: Path, old: str, new: str) -> None:
-    record = record_of(run)
-    for category in record["categories"]:
-        if category["name"] == old:
-            category["name"] = new
-    write_record(run, record)
 
 
 def test_folders_have_names_that_every_file_system_takes(sortable, tmp_path):
@@ -406,67 +368,6 @@ def test_moving_to_another_disk_copies_first_and_is_taken_back(sortable, photos,
     shutil.copy(tmp_path / "sorted" / row["to"], row["from"])  # as if interrupted before the original went
     succeed("sort", "--undo", tmp_path / "sorted")
     assert tree(photos) == before
-
-
-def test_what_was_changed_since_is_left(sortable, photos, tmp_path):
-    into = tmp_path / "sorted"
-    succeed("sort", sortable, "--into", into)
-    (into / "owl" / "0.png").write_bytes(b"my work")
-    (photos / "owl" / "1.png").unlink()
-    (into / "owl" / "notes.txt").write_text("mine")
-    said = printed("sort", "--undo", into)
-    assert "39 photos taken back" in said
-    assert "owl/0.png: it was changed" in said
-    assert "owl/1.png: the original is gone, so the copy was kept" in said
-    assert set(tree(into)) == {"owl/0.png", "owl/1.png", "owl/notes.txt", LIST_FILE}
-    assert [row["to"] for row in listed(into)] == ["owl/0.png", "owl/1.png"]
-    (into / "owl" / "0.png").unlink()
-    shutil.copy(into / "owl" / "1.png", photos / "owl" / "1.png")
-    succeed("sort", "--undo", into)
-    assert tree(into) == {"owl/notes.txt": b"mine"}
-
-
-def test_nothing_is_moved_back_over_something_else(sortable, photos, tmp_path):
-    into = tmp_path / "sorted"
-    succeed("sort", sortable, "--into", into, "--move")
-    (photos / "owl" / "0.png").write_bytes(b"new work")
-    shutil.rmtree(photos / "wren")
-    (into / "new-1" / "ant-0.png").unlink()
-    said = printed("sort", "--undo", into)
-    assert "owl/0.png: there is something at its old place" in said
-    assert "wren/0.png: its old folder" in said
-    assert "new-1/ant-0.png: it is gone" in said
-    assert (photos / "owl" / "0.png").read_bytes() == b"new work"
-    assert (into / "owl" / "0.png").exists()
-
-
-def test_only_links_of_ours_are_removed(sortable, tmp_path):
-    into = tmp_path / "sorted"
-    succeed("sort", sortable, "--into", into, "--link")
-    (into / "owl" / "0.png").unlink()
-    (into / "owl" / "0.png").write_bytes(b"mine")
-    assert "owl/0.png: something else is there now" in printed("sort", "--undo", into)
-    assert (into / "owl" / "0.png").read_bytes() == b"mine"
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "/a/b.png,../outside/keep.png,move",
-        "/a/b.png,/etc/passwd,copy",
-        "/a/b.png,a/b/c.png,copy",
-        "a/b.png,owl/b.png,move",
-        "/a/b.png,owl/b.png,erase",
-        "/a/b.png,owl/b.png",
-    ],
-)
-def test_a_list_that_is_none_of_ours_is_refused(tmp_path, line):
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "keep.png").write_bytes(b"keep")
-    (tmp_path / "sorted").mkdir()
-    (tmp_path / "sorted" / LIST_FILE).write_text(f"from,to,how\n{line}\n")
-    fail("sort", "--undo", tmp_path / "sorted", says=f"{LIST_FILE} cannot be used")
-    assert (tmp_path / "outside" / "keep.png").read_bytes() == b"keep"
 
 
 def test_names_that_a_spreadsheet_would_run_come_back_as_they_were(sortable, photos, tmp_path):

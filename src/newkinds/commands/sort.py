@@ -48,8 +48,10 @@ def sort(
     from newkinds.terminal import Screen, progress_bars, show_sorting
 
     if undo is not None:
-        if run is not None or into is not None:
-            raise InputError("--undo takes back what was sorted: it goes without a run and without --into")
+        if run or into or copy or link or move or source or min_confidence is not None or only_new or dry_run:
+            raise InputError(
+                "--undo takes back what was sorted: it goes without a run and with no option but --quiet"
+            )
         take_back(undo, quiet)
         return
     if run is None or into is None:
