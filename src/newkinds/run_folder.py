@@ -55,6 +55,12 @@ def check_replaceable(folder: Path, force: bool, source: str | None = None) -> N
         raise InputError(f"{folder} already holds a run; choose another place, or replace it with --force")
 
 
+def check_not_of_a_run(target: Path) -> None:
+    """Refuse to write a file in the place of one that belongs to a run, whichever run that is."""
+    if target.name.lower() in RUN_FILES and (target.parent / RUN_FILE).is_file():
+        raise InputError(f"{target} belongs to the run in {target.parent}; choose another place")
+
+
 def read_run(run: str | Path) -> dict[str, Any]:
     """`run.json` of a run folder, checked; InputError names the key that is wrong."""
     folder = Path(run)

@@ -377,7 +377,7 @@ def _write_list(path: Path, rows: Iterable[Row], replace: Callable[[Path], None]
 
 
 def _read_list(path: Path) -> list[Row]:
-    """The rows of a list, checked: it removes nothing outside of its folder, and moves nothing but into the photos'."""
+    """The rows of a list, checked: nothing outside of its folder and the photos' folder is ever changed."""
     text = path.read_bytes().decode("utf-8", "surrogateescape")
     rows: list[Row] = []
     try:

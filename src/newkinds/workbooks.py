@@ -70,11 +70,13 @@ class Sheet:
         self._sheet.freeze_panes = "A2"
         for number, name in enumerate(columns, start=1):
             self._sheet.column_dimensions[get_column_letter(number)].width = WIDTHS.get(name, USUAL_WIDTH)
-        header = [self._make_cell(self._sheet, name) for name in columns]
-        for name, cell in zip(columns, header, strict=True):
+        header = []
+        for name in columns:
+            cell = self._text_cell(self._text(name))
             cell.font = Font(bold=True)
             if name in MEANINGS:
                 cell.comment = Comment(f"{name}: {MEANINGS[name]}", "newkinds")
+            header.append(cell)
         self._sheet.append(header)
         self._n_rows = 1
 
@@ -87,7 +89,7 @@ class Sheet:
             )
         for first in range(0, len(table), WRITTEN_ROWS):
             rows = table.slice(first, WRITTEN_ROWS)
-            for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            for row in zip(*map(_values, rows.columns), strict=True):
                 self._sheet.append([self._content(value) for value in row])
             report_progress("writing the workbook", first + len(rows), len(table))
         self._n_rows += len(table)
@@ -119,21 +121,37 @@ class Sheet:
     def _content(self, value: Any) -> Any:
         """A value as a cell takes it: texts stay texts, whatever they begin with; what no cell can be is text."""
         if isinstance(value, float) and math.isfinite(value):
-            return round(value, DECIMALS)
+            return value
         if value is None or _fits(value):
             return value
-        value = str(value)
+        text = self._text(str(value))
+        return self._text_cell(text) if text.startswith(MARKED) else text
+
+    def _text(self, value: str) -> str:
+        """A text that a cell can hold."""
         if IMPOSSIBLE.search(value):
             value = IMPOSSIBLE.sub("\N{REPLACEMENT CHARACTER}", value)
             self._n_replaced += 1
         if 2 * len(value) > LONGEST_TEXT and _n_units(value) > LONGEST_TEXT:
             value = _cut(value)
             self._n_cut += 1
-        if not value.startswith(MARKED):
-            return value
-        cell = self._make_cell(self._sheet, value)
-        cell.data_type, cell.quotePrefix = "s", True
+        return value
+
+    def _text_cell(self, text: str) -> Any:
+        """A cell that is text, whatever it begins with."""
+        cell = self._make_cell(self._sheet, text)
+        cell.data_type, cell.quotePrefix = "s", text.startswith(MARKED)
         return cell
+
+
+def _values(column: "pa.ChunkedArray") -> list[Any]:
+    """The values of a column; those in single precision without the noise that double precision shows."""
+    import pyarrow as pa
+
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_float32(column.type):
+        return values
+    return [value if value is None else round(value, DECIMALS) for value in values]
 
 
 def _fits(value: Any) -> bool:

@@ -138,6 +138,17 @@ def test_the_files_of_the_run_are_never_replaced(run):
     assert (run / "predictions.csv").read_bytes() == before
 
 
+def test_nor_are_the_files_of_another_run(made, run, tmp_path):
+    for name in ("predictions.parquet", "predictions.csv"):
+        before = (run / name).read_bytes()
+        fail(
+            "export", made, run / name, "--force", says=f"{name} belongs to the run in .*run; choose another place"
+        )
+        assert (run / name).read_bytes() == before
+    succeed("export", made, run / "mine.csv")
+    succeed("export", made, tmp_path / "predictions.csv")
+
+
 @pytest.mark.parametrize("name", ["a.xls", "a", "a.docx"])
 def test_a_file_of_another_kind_is_refused(made, tmp_path, name):
     fail("export", made, tmp_path / name, says="written as csv, jsonl, parquet, xlsx; got")
@@ -213,3 +224,28 @@ def test_what_a_cell_cannot_be_is_written_as_text(tmp_path):
         [datetime(2026, 3, 1, 12, 30), "2026-03-01 00:00:00+00:00", "12345678901234567", "nan", "[1, 2]", True],
         ["1066-10-14 00:00:00", None, 7, "inf", None, False],
     ]
+
+
+def test_names_of_columns_are_texts_too(tmp_path, caplog):
+    columns = {'=HYPERLINK("http://a.b", "c")': ["x"], "bad\x07col": ["y"], "@d": ["z"], "plain": ["=1"]}
+    sheet = workbooks.Sheet("predictions")
+    sheet.begin(list(columns))
+    sheet.add(pa.table(columns))
+    with (tmp_path / "a.xlsx").open("wb") as file:
+        sheet.save(file)
+    header = openpyxl.load_workbook(tmp_path / "a.xlsx")["predictions"][1]
+    assert [cell.value for cell in header] == ['=HYPERLINK("http://a.b", "c")', "bad\ufffdcol", "@d", "plain"]
+    assert {cell.data_type for cell in header} == {"s"}
+    assert [cell.quotePrefix for cell in header] == [True, False, True, False]
+    assert "control characters, which Excel cannot hold, were changed: 1" in caplog.text
+
+
+def test_only_numbers_in_single_precision_are_rounded(tmp_path):
+    single, double = pa.array([0.1, math.nan, None], pa.float32()), pa.array([1.23456789e-9, None, 2.0])
+    sheet = workbooks.Sheet("predictions")
+    sheet.begin(["single", "double"])
+    sheet.add(pa.table({"single": single, "double": double}))
+    with (tmp_path / "a.xlsx").open("wb") as file:
+        sheet.save(file)
+    rows = [tuple(row.values()) for row in read_sheet(tmp_path / "a.xlsx")]
+    assert rows == [(0.1, 1.23456789e-9), ("nan", None), (None, 2)]

@@ -34,13 +34,14 @@ def export(
 
     from newkinds.errors import InputError
     from newkinds.predictions import format_of, saved_predictions, table_writer
-    from newkinds.run_folder import RUN_FILES, read_run
+    from newkinds.run_folder import RUN_FILES, check_not_of_a_run, read_run
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
     from newkinds.terminal import Screen, progress_bars, show_exported
 
     replace = accept_existing if force else refuse_existing
     form = format_of(out, None)
     check_not_read(out, *(run / name for name in RUN_FILES))
+    check_not_of_a_run(out)
     check_target(out, folder=False, replace=replace)
     record = read_run(run)
     table = saved_predictions(run, record, kinds=kind or (), min_confidence=min_confidence, only_new=only_new)
