@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
-    **dict.fromkeys(("errors", "names", "labels", "objective", "metrics"), 0),
+    **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics"), 0),
     **dict.fromkeys(("raw_samples", "runtime", "staging", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,

@@ -13,16 +13,15 @@ import io
 import os
 import re
 import shutil
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from newkinds.data.formulas import FORMULA, restore
 from newkinds.errors import InputError
+from newkinds.file_names import free_name, name_key, safe_name
 from newkinds.names import Transfer
 from newkinds.run_folder import read_predictions, read_run
 from newkinds.runtime import report_progress
@@ -35,7 +34,6 @@ from newkinds.staging import (
     rename_to_free,
     staged,
 )
-from newkinds.visible import HIDDEN
 
 LIST_FILE = "newkinds-sorted.csv"
 LIST_COLUMNS = ["from", "to", "how", "root"]
@@ -43,12 +41,6 @@ LIST_COLUMNS = ["from", "to", "how", "root"]
 UNSURE_FOLDER = "unsure"
 PARTIAL_FILE = ".newkinds-partial"
 """A photo that is being copied; one at a time in a folder."""
-LONGEST_NAME = 120
-"""Characters of a folder's name; file systems take 255 bytes."""
-UNSAFE = re.compile(rf'[<>:"/\\|?*]|{HIDDEN.pattern}')
-"""Characters that some file system does not take, or that do not show."""
-DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])\s*(\..*)?", re.IGNORECASE)
-"""Names that Windows keeps for itself, with any ending."""
 ESCAPED_BYTE = re.compile(r"\\udc([89a-f][0-9a-f])")
 """A byte of a file's name that is no text, as ids have it."""
 Row = tuple[str, str, Transfer, str]
@@ -87,6 +79,8 @@ class Plan:
         Ids of photos that are no longer there.
     elsewhere : tuple of str
         Ids of photos that were left out because a link leads out of `root`, or would have to be moved.
+    repeated : tuple of str
+        Ids of photos that another id names, too.
     """
 
     into: Path
@@ -96,6 +90,7 @@ class Plan:
     kinds: dict[str, str]
     missing: tuple[str, ...]
     elsewhere: tuple[str, ...]
+    repeated: tuple[str, ...]
 
     @property
     def sizes(self) -> Counter[str]:
@@ -106,7 +101,8 @@ class Plan:
         """What is left out, in words."""
         gone = f"no longer in {self.root}"
         behind = "behind a link, which is not moved" if self.how == "move" else f"a link leads out of {self.root}"
-        reasons = ((gone, self.missing), (behind, self.elsewhere))
+        again = "the same file as another"
+        reasons = ((gone, self.missing), (behind, self.elsewhere), (again, self.repeated))
         return [f"{_photos(len(ids))} left out ({why}): {_some(ids)}" for why, ids in reasons if ids]
 
 
@@ -144,7 +140,8 @@ def plan_sorting(
     folders = _folder_names(record, [LIST_FILE] if min_confidence is None else [LIST_FILE, UNSURE_FOLDER])
     wanted = {c["id"] for c in record["categories"] if c["kind"] == "new" or not only_new}
     taken_files: dict[str, dict[str, int]] = {}
-    placements, missing, elsewhere = [], [], []
+    placements, missing, elsewhere, repeated = [], [], [], []
+    seen: set[Path] = set()
     columns = (table["id"].to_pylist(), table["category"].to_pylist(), table["confidence"].to_pylist(), given)
     for name, category, confidence, is_given in zip(*columns, strict=True):
         if category not in wanted:
@@ -157,6 +154,10 @@ def plan_sorting(
         if not real.is_relative_to(root) or (how == "move" and real != photo):
             elsewhere.append(name)
             continue
+        if real in seen:
+            repeated.append(name)
+            continue
+        seen.add(real)
         is_unsure = min_confidence is not None and confidence < min_confidence and not is_given
         folder = UNSURE_FOLDER if is_unsure else folders[category]
         own_name = free_name(photo.stem, photo.suffix, taken_files.setdefault(folder, {}))
@@ -173,6 +174,7 @@ def plan_sorting(
         {folder: kind for folder, kind in kinds.items() if folder in used},
         tuple(missing),
         tuple(elsewhere),
+        tuple(repeated),
     )
     if not placements:
         reason = "; ".join(plan.notes()) or "no sample is of a new category"
@@ -267,50 +269,9 @@ def undo(folder: str | Path) -> Undone:
     return Undone(n_back, tuple(left))
 
 
-def safe_name(name: str) -> str:
-    r"""A name that every file system takes for a folder; empty if nothing remains of it.
-
-    Examples
-    --------
-    >>> [safe_name(name) for name in ("cat/dog", "..", "St. Bernard ", "aux.txt", "a\nb: c?")]
-    ['cat_dog', '', 'St. Bernard', '_aux.txt', 'a_b_ c_']
-    """
-    text = UNSAFE.sub("_", unicodedata.normalize("NFC", name)).strip().lstrip(".").lstrip()
-    while len(text) > LONGEST_NAME or len(text.encode()) > 2 * LONGEST_NAME:
-        text = text[: min(LONGEST_NAME, len(text) - 1)]
-    text = text.rstrip(". ")
-    return f"_{text}" if DEVICE.fullmatch(text) else text
-
-
-def free_name(stem: str, ending: str, taken: dict[str, int]) -> str:
-    """A name, with a number if there is one already that differs in nothing but case.
-
-    `taken` is how often each name was asked for, and is brought up to date.
-
-    Examples
-    --------
-    >>> taken: dict[str, int] = {}
-    >>> [free_name(stem, ".png", taken) for stem in ("owl", "Owl", "owl-2")]
-    ['owl.png', 'Owl-2.png', 'owl-2-2.png']
-    """
-    key = _key(stem + ending)
-    for number in count(taken.get(key, 0) + 1):
-        taken[key] = number
-        name = stem + ending if number == 1 else f"{stem}-{number}{ending}"
-        if number == 1 or _key(name) not in taken:
-            taken.setdefault(_key(name), 1)
-            return name
-    raise AssertionError("numbers do not end")
-
-
-def _key(name: str) -> str:
-    """Equal for names that some file system takes for the same."""
-    return unicodedata.normalize("NFKC", name).casefold()
-
-
 def _folder_names(record: dict[str, Any], reserved: list[str]) -> dict[int, str]:
     """The name of each category's folder."""
-    taken = {_key(name): 1 for name in reserved}
+    taken = {name_key(name): 1 for name in reserved}
     return {
         category["id"]: free_name(safe_name(category["name"]) or f"kind-{category['id']}", "", taken)
         for category in record["categories"]
@@ -337,10 +298,15 @@ def _find_root(run: Path, record: dict[str, Any], source: str | Path | None) -> 
 
 def _find_photo(root: Path, name: str) -> Path | None:
     """The file of an id; None if it is gone. An id that would lead out of the folder is refused."""
-    if Path(name).is_absolute() or name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name):
-        raise InputError(f"the id {name!r} leads out of the photos' folder {root}: nothing was sorted")
-    spellings = dict.fromkeys((name, ESCAPED_BYTE.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), name)))
-    return next((root / spelling for spelling in spellings if (root / spelling).is_file()), None)
+    photos = []
+    for spelling in dict.fromkeys((name, ESCAPED_BYTE.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), name))):
+        photo = root / spelling  # or the id itself, if it is a whole path
+        if not photo.is_relative_to(root):
+            photo = Path(os.path.realpath(photo.parent)) / photo.name
+        if not photo.is_relative_to(root) or name.startswith("\\") or ".." in re.split(r"[/\\]", name):
+            raise InputError(f"the id {name!r} leads out of the photos' folder {root}: nothing was sorted")
+        photos.append(photo)
+    return next((photo for photo in photos if photo.is_file()), None)
 
 
 def _check_into(into: Path, run: Path, root: Path) -> None:

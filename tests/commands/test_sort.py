@@ -202,6 +202,30 @@ def test_ids_that_lead_outside_are_refused(sortable, tmp_path, name):
     assert not (tmp_path / "sorted").exists()
 
 
+def test_ids_may_be_whole_paths_within_the_photos_folder(sortable, photos, tmp_path):
+    (tmp_path / "near").symlink_to(photos)
+    before = tree(photos)
+    rename_sample(sortable, "owl/0.png", str(photos / "owl" / "0.png"))
+    rename_sample(sortable, "owl/1.png", str(tmp_path / "near" / "owl" / "1.png"))
+    rename_sample(sortable, "owl/2.png", str(photos / "owl" / "3.png"))
+    result = succeed("sort", sortable, "--into", tmp_path / "sorted", "--move")
+    assert "1 photo left out (the same file as another): owl/3.png" in result.stderr
+    assert {"0.png", "1.png", "3.png"} <= set(os.listdir(tmp_path / "sorted" / "owl"))
+    assert len(listed(tmp_path / "sorted")) == 40
+    succeed("sort", "--undo", tmp_path / "sorted")
+    assert tree(photos) == before
+
+
+def test_long_names_that_meet_are_shortened(sortable, photos, tmp_path):
+    long = "é" * 125 + "a.png"
+    for i, folder in enumerate(("owl", "unlabelled")):
+        old = ("owl/0.png", "unlabelled/owl-0.png")[i]
+        (photos / old).rename(photos / folder / long)
+        rename_sample(sortable, old, f"{folder}/{long}")
+    succeed("sort", sortable, "--into", tmp_path / "sorted")
+    assert {long, "é" * 124 + "-2.png"} <= set(os.listdir(tmp_path / "sorted" / "owl"))
+
+
 @pytest.mark.parametrize("how", ["--copy", "--link", "--move"])
 def test_links_that_lead_outside_are_left_out_and_named(sortable, photos, tmp_path, how):
     (photos / "owl").rename(tmp_path / "elsewhere")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from newkinds.sorting import free_name, safe_name
+from newkinds.file_names import free_name, safe_name
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,19 @@ def test_names_never_meet_not_even_where_case_is_not_told_apart(names: list[str]
     assert len({name.casefold() for name in given_names}) == len(names)
     if names:
         assert given_names[0] == f"{names[0]}.png"
+
+
+@given(st.lists(st.tuples(st.text("aé猫\udcff", min_size=1, max_size=3), st.integers(70, 251)), max_size=8))
+def test_a_free_name_is_never_too_long(names: list[tuple[str, int]]) -> None:
+    taken: dict[str, int] = {}
+    given_names = [free_name((text * n)[:n], ".png", taken) for text, n in names * 2]
+    assert len({name.casefold() for name in given_names}) == len(given_names)
+    assert all(len(name.encode("utf-8", "surrogateescape")) <= 255 for name in given_names)
+    assert all(name.endswith(".png") for name in given_names)
+
+
+def test_a_long_name_loses_whole_characters_before_its_number() -> None:
+    taken: dict[str, int] = {}
+    stem = "é" * 125
+    assert [free_name(stem, ".png", taken) for _ in range(2)] == [f"{stem}.png", f"{'é' * 124}-2.png"]
+    assert len(free_name("a", "." + "b" * 254, taken)) == 255
