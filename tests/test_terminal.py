@@ -71,7 +71,6 @@ def test_a_run_is_summed_up_the_kinds_first_and_the_settings_last() -> None:
         "Warning: one is empty",
         "",
         "Next:",
-        "open 'runs/my run/report.html' the kinds with typical samples, in a browser",
         "newkinds show 'runs/my run' new-1 one kind: typical, doubtful, alike",
         "newkinds export 'runs/my run' kinds.csv a table of the samples; kinds.xlsx for Excel",
         "newkinds predict 'runs/my run' more.npy the same kinds for new samples",
@@ -106,6 +105,23 @@ def test_what_can_be_done_next_depends_on_what_the_run_was_made_of() -> None:
     texts = run_lines(record(encoder={"name": "a", "kind": "texts", "fingerprint": "b"}))
     assert any(line.startswith("newkinds predict 'runs/my run' more.csv ") for line in texts)
     assert not any("newkinds sort" in line for line in texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [("-x", "-- -x"), ("- y", "-- '- y'"), ("a'b", """'a'"'"'b'"""), ("a\x1b", "7"), (" a", "7"), ("", "7")],
+)
+def test_the_kind_of_a_suggested_command_can_be_typed(name: str, argument: str) -> None:
+    category = {"id": 7, "name": name, "kind": "new", "size": 3, "labelled": 0}
+    lines = run_lines(record(categories=[category]))
+    assert f"newkinds show 'runs/my run' {argument} one kind: typical, doubtful, alike" in lines
+
+
+def test_a_report_is_suggested_where_there_is_one(tmp_path: Path) -> None:
+    assert not any(line.startswith("open") for line in shown(show_run, record(), tmp_path))
+    (tmp_path / "report.html").write_text("a")
+    next_steps = after(shown(show_run, record(), tmp_path), "Next:")
+    assert next_steps[0] == f"open {tmp_path}/report.html the kinds with typical samples, in a browser"
 
 
 def test_a_command_is_never_broken_into_lines() -> None:
@@ -310,7 +326,7 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
     assert f"Accuracy All / Old / New ({SHOWN}): 50.0 / 50.0 / 50.0" in lines
     assert f"0 {SHOWN} 5,000 1,000 {bar(1)}" in lines
     assert f"Warning: {SHOWN}" in lines
-    assert f"newkinds show 'runs/my run' '{SHOWN}' one kind: typical, doubtful, alike" in lines
+    assert "newkinds show 'runs/my run' 1 one kind: typical, doubtful, alike" in lines
     assert len(lines) == 19
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")
 

@@ -12,6 +12,7 @@ import filecmp
 import io
 import os
 import re
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -203,10 +204,15 @@ def sort_photos(plan: Plan) -> None:
         if plan.how == "link":
             problem += "; where links cannot be made, use --copy"
         if done:
-            problem += f"; {done} of {n} were sorted before, `newkinds sort --undo {into}` takes that back"
+            problem += f"; {done} of {n} were sorted before, `{undo_command(into)}` takes that back"
         elif (into / LIST_FILE).is_file():
             undo(into)
         raise InputError(problem) from error
+
+
+def undo_command(folder: Path) -> str:
+    """What to type to take back what was sorted into a folder."""
+    return f"newkinds sort --undo {shlex.quote(str(folder))}"
 
 
 @dataclass(frozen=True)
@@ -284,8 +290,8 @@ def _find_root(run: Path, record: dict[str, Any], source: str | Path | None) -> 
     kind = encoder["kind"] if encoder else "features"
     if kind == "texts" or (kind == "features" and source is None):
         raise InputError(
-            f"{run} is a run of {kind}, and only photos can be sorted; `newkinds export {run} kinds.csv` writes a "
-            "table of its samples"
+            f"{run} is a run of {kind}, and only photos can be sorted; "
+            f"`newkinds export {shlex.quote(str(run))} kinds.csv` writes a table of its samples"
         )
     root = record["source"].get("root") if source is None else source
     if root is None:
@@ -326,7 +332,7 @@ def _check_free(into: Path) -> None:
         raise InputError(f"{into} is a file; give the name of a folder to make")
     if (into / LIST_FILE).exists():
         raise InputError(
-            f"photos were sorted into {into} before; `newkinds sort --undo {into}` takes that back, or choose "
+            f"photos were sorted into {into} before; `{undo_command(into)}` takes that back, or choose "
             "another place"
         )
     if any(into.iterdir()):

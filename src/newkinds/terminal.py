@@ -140,21 +140,29 @@ def _show_next(console: Console, record: dict[str, Any], run: Path) -> None:
     place = shlex.quote(str(run))
     kinds = sorted((c for c in record["categories"] if c["size"]), key=lambda c: (c["kind"] == "known", -c["size"]))
     steps = [
-        (f"open {shlex.quote(str(run / REPORT_FILE))}", "the kinds with typical samples, in a browser"),
         (f"newkinds export {place} kinds.csv", "a table of the samples; kinds.xlsx for Excel"),
         (f"newkinds predict {place} {MORE[made_of]}", "the same kinds for new samples"),
     ]
-    if kinds:
-        steps.insert(
-            1, (f"newkinds show {place} {shlex.quote(kinds[0]['name'])}", "one kind: typical, doubtful, alike")
-        )
     if made_of == "images":
-        steps.insert(2, (f"newkinds sort {place} --into sorted", "the photos in folders, one for each kind"))
+        steps.insert(0, (f"newkinds sort {place} --into sorted", "the photos in folders, one for each kind"))
+    if kinds:
+        steps.insert(0, (f"newkinds show {place} {_as_argument(kinds[0])}", "one kind: typical, doubtful, alike"))
+    if (run / REPORT_FILE).is_file():
+        report = shlex.quote(str(run / REPORT_FILE))
+        steps.insert(0, (f"open {report}", "the kinds with typical samples, in a browser"))
     width = max(len(command) for command, _ in steps)
     console.print("\nNext:")
     for command, purpose in steps:
         line = Text.assemble("  ", visible(command).ljust(width), "  ", (purpose, "dim"))
         console.print(line, soft_wrap=True)
+
+
+def _as_argument(category: dict[str, Any]) -> str:
+    """How a category is named in a command: by its id where the name cannot be typed as it is shown."""
+    name: str = category["name"]
+    if not name or name != visible(name).strip():
+        return str(category["id"])
+    return f"-- {shlex.quote(name)}" if name.startswith("-") else shlex.quote(name)
 
 
 def _show_settings(console: Console, record: dict[str, Any], details: bool) -> None:
@@ -216,6 +224,8 @@ def show_kind(console: Console, kind: "Kind") -> None:
 
 def show_sorting(console: Console, plan: "Plan", dry_run: bool) -> None:
     """Which folders get how many photos."""
+    from newkinds.sorting import undo_command
+
     sizes = plan.sizes
     table = _plain_table()
     table.add_column("folder")
@@ -233,8 +243,7 @@ def show_sorting(console: Console, plan: "Plan", dry_run: bool) -> None:
         return
     done = {"copy": "copied into", "link": "linked in", "move": "moved to"}[plan.how]
     console.print(f"\n{n} {done} {into}.", soft_wrap=True)
-    command = f"newkinds sort --undo {shlex.quote(str(plan.into))}"
-    console.print(f"To take that back: {_shown(command)}", soft_wrap=True)
+    console.print(f"To take that back: {_shown(undo_command(plan.into))}", soft_wrap=True)
 
 
 def show_undone(console: Console, undone: "Undone", folder: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 
 import numpy as np
 import pyarrow as pa
@@ -236,3 +237,13 @@ def test_features_that_were_changed_are_refused(run):
     path = run / "features.npy"
     path.write_bytes(path.read_bytes()[:-2] + b"\x00\x01")
     fail("show", run, "new-1", says=r"features\.npy is not the file that run\.json describes")
+
+
+def test_a_kind_whose_name_begins_with_a_dash_is_shown_as_suggested(run):
+    record = record_of(run)
+    for category in record["categories"]:
+        category["name"] = f"-x{category['id']}"
+    write_record(run, record)
+    suggested = next(line for line in printed("show", run).splitlines() if "newkinds show" in line)
+    arguments = shlex.split(suggested.partition("  one kind")[0])
+    assert "samples" in printed(*arguments[1:])

@@ -185,6 +185,9 @@ def test_what_was_sorted_before_is_named(sortable, tmp_path):
     fail(
         "sort", sortable, "--into", tmp_path / "sorted", says="sorted before; `newkinds sort --undo .*` takes that"
     )
+    (tmp_path / "sorted").rename(tmp_path / "my sorted")
+    says = f"`newkinds sort --undo '{tmp_path}/my sorted'` takes that"
+    fail("sort", sortable, "--into", tmp_path / "my sorted", says=says)
 
 
 def test_a_place_among_the_photos_or_in_the_run_is_refused(sortable, photos):

@@ -44,7 +44,7 @@ def sort(
     """
     from rich.console import Console
 
-    from newkinds.sorting import plan_sorting, sort_photos
+    from newkinds.sorting import plan_sorting, sort_photos, undo_command
     from newkinds.terminal import Screen, progress_bars, show_sorting
 
     if undo is not None:
@@ -68,7 +68,7 @@ def sort(
         except InputError:
             raise
         except BaseException:  # interrupted
-            typer.echo(f"Not all photos were sorted; `newkinds sort --undo {into}` takes back what was.", err=True)
+            typer.echo(f"Not all photos were sorted; `{undo_command(into)}` takes back what was.", err=True)
             raise
     if not quiet or dry_run:
         show_sorting(Screen(), plan, dry_run)
