@@ -168,7 +168,8 @@ class Discovery:
         collection = gather(samples, text=text, id=id)
         if isinstance(collection, RawCollection) and sample_encoder is not None:
             return sample_encoder.features(collection)
-        return features_for(None if sample_encoder is None else sample_encoder.record, collection, Encoding())
+        record = None if sample_encoder is None else sample_encoder.record
+        return features_for(record, collection, Encoding(by_threads=True))
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
@@ -365,7 +366,7 @@ def discover(
     cache : bool or path
         Folder in which features of texts and photos are remembered; True is the user's cache folder.
     workers : int, optional
-        Processes that prepare samples, see `newkinds.encode`.
+        Processes that prepare samples, see `newkinds.encode`; by default threads of this process.
     **parameters
         Further parameters of the method, such as `lam` and `max_iter`.
 
@@ -390,7 +391,7 @@ def discover(
     sample_encoder = None
     if isinstance(collection, RawCollection):
         place = default_cache() if cache is True else None if cache is False else Path(cache)
-        encoding = Encoding(None, device, None, place, workers)
+        encoding = Encoding(None, device, None, place, workers, by_threads=True)
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder, collection.kind, device=device)
         collection = as_features(collection, encoding, encoder)

@@ -1,6 +1,8 @@
 """Raw samples in Python: what `encode` takes, and what the model of a run takes."""
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +217,17 @@ def test_features_of_a_run_with_an_encoder_are_still_features(run) -> None:
     expected = discovery.model.predict_names(discovery.collection.features).tolist()
     for features in (discovery.collection, discovery.collection.features):
         assert discovery.predict(features)["name"].to_pylist() == expected
+
+
+def test_a_plain_script_needs_no_guard(photos, model, run, tmp_path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import newkinds\nfrom pathlib import Path\n"
+        f"photos = [Path(path) for path in {list(map(str, photos))!r}]\n"
+        f"found = newkinds.discover(photos, encoder={model!r}, n_categories=3, method='kmeans', cache=False)\n"
+        "print(len(newkinds.encode(photos, found.model.sample_encoder_.encoder)), len(found.predict(photos)))\n"
+        f"print(len(newkinds.load({str(run)!r}).predict_names(photos)))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, ["20", "20", "20"]), done.stderr
+    assert "Traceback" not in done.stderr
