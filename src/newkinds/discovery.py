@@ -39,9 +39,11 @@ from newkinds.report import render, write_report
 from newkinds.run_folder import (
     FEATURES_FILE,
     REPORT_FILE,
+    RUN_FILE,
     RUN_FILES,
     check_file,
     check_replaceable,
+    file_checksum,
     read_predictions,
     read_run,
     verify_run,
@@ -92,10 +94,14 @@ class Discovery:
     ) -> None:
         if not hasattr(model, "source_columns_"):
             remember_source(model, collection.columns, collection.encoder)
+        known = model.known_categories_.tolist()
+        if collection.names is not None and all(model.category_names_[i] == str(i) for i in known):
+            model._name_categories(collection.names)  # it was fitted to the collection's ids
         self._collection, self._model = collection, model
         self.seconds = dict(seconds or {})
         self.source = source
         self.folder: Path | None = None
+        self._saved: str | None = None
 
     @property
     def collection(self) -> FeatureSet:
@@ -185,7 +191,7 @@ class Discovery:
         place = Path(folder)
         with staged(place, folder=True, replace=check, ours=RUN_FILES) as stage:
             self.write(stage)
-        self.folder = place
+        self.folder, self._saved = place, file_checksum(place / RUN_FILE)
         return place
 
     def write(self, folder: Path) -> None:
@@ -199,6 +205,7 @@ class Discovery:
         Without a path it is that of the run folder, or a temporary file where there is none.
         """
         if path is None and self.folder is not None and (self.folder / REPORT_FILE).is_file():
+            _check_unchanged(self.folder, self._saved)
             return self.folder / REPORT_FILE
 
         def check(place: Path) -> None:
@@ -238,10 +245,11 @@ class SavedDiscovery(Discovery):
 
     def __init__(self, folder: Path, encoder: str | None = None) -> None:
         self.record = read_run(folder)
+        self._opened = self._saved = file_checksum(folder / RUN_FILE)
+        self._place, self._encoder = folder, encoder
         self.seconds = self.record["seconds"]
         self.source = self.record["source"]["name"]
         self.folder = folder
-        self._place, self._encoder = folder, encoder
 
     @property
     def names(self) -> dict[int, str]:
@@ -249,10 +257,12 @@ class SavedDiscovery(Discovery):
 
     @cached_property
     def model(self) -> CategoryDiscoverer:
+        _check_unchanged(self._place, self._opened)
         return load(self._place, self._encoder)
 
     @cached_property
     def _table(self) -> pa.Table:
+        _check_unchanged(self._place, self._opened)
         return read_predictions(self._place, self.record)
 
     @cached_property
@@ -263,6 +273,7 @@ class SavedDiscovery(Discovery):
     @cached_property
     def collection(self) -> FeatureSet:
         """As it was, except that features have unit length and half precision, and there are no pictures."""
+        _check_unchanged(self._place, self._opened)
         check_file(self._place / FEATURES_FILE, self.record)
         features = read_array(self._place / FEATURES_FILE, memory_map=True)
         shown = [name for name in ("id", "given", "truth", "text") if name in self.predictions.column_names]
@@ -307,6 +318,7 @@ class SavedDiscovery(Discovery):
         return Accuracy(*(np.nan if score[part] is None else score[part] for part in ("all", "old", "new")))
 
     def write(self, folder: Path) -> None:
+        _check_unchanged(self._place, self._opened)
         verify_run(self._place)
         for name in RUN_FILES:
             if (self._place / name).is_file():
@@ -424,6 +436,12 @@ def open_run(folder: str | os.PathLike[str], encoder: str | None = None) -> Disc
     Discovery(4 samples; kinds: 1 known, 1 new)
     """
     return SavedDiscovery(Path(folder), encoder)
+
+
+def _check_unchanged(folder: Path, checksum: str | None) -> None:
+    """Refuse a run folder whose `run.json` is another one than it was."""
+    if file_checksum(folder / RUN_FILE) != checksum:
+        raise InputError(f"{folder} was changed since it was opened or saved: open it anew with newkinds.open_run")
 
 
 def _source_name(source: Any, collection: FeatureSet | RawCollection) -> str:
