@@ -1,4 +1,4 @@
-"""Discoveries that meet something else than they were made of: columns in another order, runs that were replaced."""
+"""What a discovery meets later: columns in another order, a run that was replaced, odd samples."""
 
 import warnings
 from pathlib import Path
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
+from sklearn.cluster import KMeans
 
-from newkinds import Discovery, InputError, SemiSupervisedKMeans, discover, load, open_run
+from newkinds import Discovery, FeatureSet, InputError, SemiSupervisedKMeans, discover, load, open_run
 from newkinds.gathering import gather
 
 QUICK: dict[str, Any] = {"method": "sskm", "n_categories": 3}
@@ -39,6 +41,7 @@ def test_the_model_of_a_run_puts_columns_in_order(frame: pd.DataFrame, tmp_path:
 
 def test_the_names_of_a_collection_survive_a_model_fitted_on_its_ids(frame: pd.DataFrame, tmp_path: Path) -> None:
     collection = gather(frame, LABELS, truth=["owl"] * 10 + ["wren"] * 10 + ["crow"] * 10)
+    assert isinstance(collection, FeatureSet)
     model = SemiSupervisedKMeans(n_categories=3, random_state=0).fit(collection.features, collection.labels)
     found = Discovery(collection, model)
     assert sorted(found.names.values()) == ["new-1", "owl", "wren"]
@@ -70,3 +73,14 @@ def test_a_run_that_was_replaced_is_not_mixed_with_the_new_one(
     assert not (tmp_path / "copy").exists()
     with pytest.raises(InputError, match="was changed since"):
         first.report()
+
+
+def test_odd_samples_and_methods_are_refused_in_words(frame: pd.DataFrame) -> None:
+    found = discover(frame, LABELS, **QUICK, cache=None)
+    with pytest.raises(InputError, match="there are no samples"):
+        found.model.predict([])
+    with pytest.raises(InputError, match="not a single one"):
+        found.model.predict(Image.new("RGB", (4, 4)))
+    for method in (SemiSupervisedKMeans, KMeans(3)):
+        with pytest.raises(InputError, match="an estimator of this package"):
+            discover(frame, LABELS, method=method)  # type: ignore[arg-type]  # which is the point

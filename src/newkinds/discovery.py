@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -29,9 +30,9 @@ from newkinds.encoders import (
     load_encoder,
 )
 from newkinds.errors import InputError
-from newkinds.gathering import gather
+from newkinds.gathering import gather, row_names
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
-from newkinds.methods import CategoryDiscoverer, make_method
+from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
 from newkinds.raw_samples import kind_of_samples
@@ -170,6 +171,7 @@ class Discovery:
         is_listed = not isinstance(samples, str | os.PathLike | FeatureSet | RawCollection)
         if is_listed and sample_encoder is not None and kind_of_samples(samples) is not None:
             raw = sample_encoder.collection(samples)
+            raw = replace(raw, ids=row_names(samples) or raw.ids)
             return raw.with_features(sample_encoder(samples))
         collection = gather(samples, text=text, id=id)
         if isinstance(collection, RawCollection) and sample_encoder is not None:
@@ -336,14 +338,14 @@ def discover(
     text: str | None = None,
     label: str | None = None,
     id: str | None = None,
-    unlabelled: Sequence[str] = (),
+    unlabelled: str | Sequence[str] = (),
     as_is: bool = False,
     encoder: str | Encoder | None = None,
     method: str | CategoryDiscoverer = "pim",
     n_categories: int | str = AUTO,
     random_state: int | np.random.RandomState | None = 0,
     device: str = "auto",
-    cache: str | os.PathLike[str] | bool = True,
+    cache: str | os.PathLike[str] | bool | None = True,
     workers: int | None = None,
     **parameters: Any,
 ) -> Discovery:
@@ -363,7 +365,7 @@ def discover(
         True labels, for scoring only. For a table it may name a column, for a folder of photos be "folders".
     text, label, id : str, optional
         Columns of a table or a data frame: the texts, their labels, and what names each sample.
-    unlabelled : sequence of str
+    unlabelled : str or sequence of str
         Labels that mean that there is none. In files some do so by themselves, such as "Unsorted", "?" and "N/A".
     as_is : bool
         Take such labels in files for names.
@@ -376,7 +378,8 @@ def discover(
     random_state : int
     device : {"auto", "cpu", "cuda", "mps"}
     cache : bool or path
-        Folder in which features of texts and photos are remembered; True is the user's cache folder.
+        Folder in which features of texts and photos are remembered; True is the user's cache folder, None or False
+        is nowhere.
     workers : int, optional
         Processes that prepare samples, see `newkinds.encode`; by default threads of this process.
     **parameters
@@ -393,16 +396,21 @@ def discover(
     if isinstance(method, str):
         model = make_method(method, **options)
     else:
+        if not isinstance(method, CategoryDiscoverer):
+            raise InputError(
+                f"method should be one of {', '.join(METHODS)}, or an estimator of this package with its "
+                f"parameters, such as PIM(lam=0.3); got {method!r}"
+            )
         model = method
         usual = {"n_categories": AUTO, "random_state": 0, "device": "auto"}
         if changed := [name for name, value in options.items() if name not in usual or value != usual[name]]:
             raise InputError(f"method is an estimator: set its parameters there, not here ({', '.join(changed)})")
-    rules = LabelRules(tuple(unlabelled), as_is)
+    rules = LabelRules((unlabelled,) if isinstance(unlabelled, str) else tuple(unlabelled), as_is)
     collection = gather(source, labels, truth=truth, text=text, label=label, id=id, rules=rules)
     name = _source_name(source, collection)
     sample_encoder = None
     if isinstance(collection, RawCollection):
-        place = default_cache() if cache is True else None if cache is False else Path(cache)
+        place = default_cache() if cache is True else None if cache is None or cache is False else Path(cache)
         encoding = Encoding(None, device, None, place, workers, by_threads=True)
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder, collection.kind, device=device)

@@ -3,6 +3,8 @@
 import pickle
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,21 @@ def test_the_encoder_is_loaded_once_and_only_when_it_is_needed(run, photos, monk
     model.predict(photos[:2])
     model.predict(photos[2:4])
     assert len(loads) == 1
+
+
+def test_threads_that_ask_at_once_load_the_encoder_once(run, photos, monkeypatch) -> None:
+    loaded = []
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        loaded.append(arguments)
+        time.sleep(0.1)
+        return load_trusted(*arguments, **options)
+
+    monkeypatch.setattr(collecting, "load_trusted", slow)
+    model = load(run)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(model.predict, [photos[:2]] * 4))
+    assert len(loaded) == 1
 
 
 def test_clones_and_pickles_of_a_loaded_model(run, photos) -> None:

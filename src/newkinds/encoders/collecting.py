@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from newkinds.data.feature_set import FeatureSet
@@ -140,6 +141,7 @@ class SampleEncoder:
     def __init__(self, record: Mapping[str, Any], encoder: Encoder | None = None) -> None:
         self.record = dict(record)
         self._encoder = encoder
+        self._loading = Lock()
 
     def __call__(self, samples: Any) -> Any:
         """Features of texts or images; what is neither comes back as it is."""
@@ -160,12 +162,16 @@ class SampleEncoder:
 
     @property
     def encoder(self) -> Encoder:
-        if self._encoder is None:
-            self._encoder = encoder_for(self.record, self.record["kind"], Encoding())
-        return self._encoder
+        with self._loading:
+            if self._encoder is None:
+                self._encoder = encoder_for(self.record, self.record["kind"], Encoding())
+            return self._encoder
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_encoder": None}
+        return {"record": self.record}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["record"])  # type: ignore[misc]  # as new: neither the encoder nor the lock travels
 
 
 def given_encoder(record: Mapping[str, Any] | None, name: str) -> SampleEncoder:

@@ -1,7 +1,8 @@
 """Raw collections to feature vectors: batches, workers, the cache, samples that cannot be read.
 
 The features of every batch are in the cache before the next one begins, so that after an interruption the same
-call goes on where it stopped. Samples are prepared (decoded, resized) by other processes or threads while the model computes.
+call goes on where it stopped. Samples are prepared (decoded, resized) by other processes, or threads, while the
+model computes.
 """
 
 import time
@@ -208,7 +209,7 @@ class Unreadable:
 
 
 def n_workers(kind: Kind, asked: int | None) -> int:
-    """Processes or threads that prepare samples: as many as asked for, else one per core for images and none for texts."""
+    """Who prepares samples: as many workers as asked for, else one per core for images and none for texts."""
     if asked is not None:
         if asked < 0:
             raise InputError(f"workers must be at least 0; got {asked}")
@@ -226,8 +227,8 @@ def prepared(
 ) -> Generator[Any, None, None]:
     """Prepared samples in the order of the samples; `Unreadable` in the place of those that cannot be prepared.
 
-    Worker processes, or threads, stay about `ahead` samples ahead of the caller. Without workers the caller's thread
-    prepares them.
+    Worker processes, or threads, stay about `ahead` samples ahead of the caller. Without workers it is the caller
+    that prepares them.
     """
     remaining = iter(samples)
     chunks = iter(lambda: list(islice(remaining, CHUNK)), [])

@@ -24,7 +24,7 @@ from newkinds.methods.parameters import (
 )
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
-from newkinds.raw_samples import kind_of_samples
+from newkinds.raw_samples import kind_of_samples, refuse_odd
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
 from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
@@ -146,6 +146,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise ParameterError(str(error)) from error
 
     def _check_features(self, X: Any, *, reset: bool) -> npt.NDArray[np.floating[Any]]:
+        refuse_odd(X)
         sample_encoder = None if reset else getattr(self, "sample_encoder_", None)
         if sample_encoder is not None:
             X = sample_encoder(X)
@@ -268,8 +269,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         labelled = truth != UNLABELLED
         if not labelled.any():
             raise InputError(
-                "no sample in y is labelled: there is nothing to score by; folds of a search must be shuffled where "
-                "labelled samples come first, such as cv=KFold(5, shuffle=True)"
+                "no sample in y is labelled: there is nothing to score by; where labelled samples come first, the "
+                "folds of a search must be shuffled, such as cv=KFold(5, shuffle=True)"
             )
         return clustering_accuracy(truth[labelled], predicted[labelled])
 
