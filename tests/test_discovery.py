@@ -121,6 +121,18 @@ def test_new_texts_in_a_table(found: Discovery, tmp_path: Path) -> None:
     assert table["name"].to_pylist() == ["card", "rate"]
 
 
+def test_new_texts_in_a_data_frame_keep_their_columns_and_index(found: Discovery) -> None:
+    frame = pd.DataFrame(
+        {"ticket": ["t1", "t2"], "words": ["stolen card", "euro rate"], "price": [1.5, np.nan]}, index=["x", "y"]
+    )
+    table = found.predict(frame, text="words")
+    assert table["id"].to_pylist() == ["x", "y"]
+    assert table["ticket"].to_pylist() == ["t1", "t2"]
+    assert table["price"].to_pylist() == [1.5, None]
+    assert found.predict(frame, text="words", id="ticket")["id"].to_pylist() == ["t1", "t2"]
+    assert found.predict(frame["words"])["id"].to_pylist() == ["x", "y"]
+
+
 def test_what_is_saved_is_what_is_opened(found: Discovery, saved: Path) -> None:
     assert set(os.listdir(saved)) == set(RUN_FILES)
     verify_run(saved)

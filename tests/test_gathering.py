@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 import scipy.sparse
 import torch
+from PIL import Image
 
-from newkinds import FeatureSet, InputError
+from newkinds import FeatureSet, InputError, discover
 from newkinds.data import RawCollection
 from newkinds.data.labelling import LabelRules
 from newkinds.gathering import gather
@@ -158,6 +159,10 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     "a mapping": ({}, {}, "not 'dict'"),
     "nothing": (None, {}, "Expected 2D array"),
     "NaN": (np.array([[1, np.nan]]), {}, "NaN"),
+    "pixels that are not uint8": ([np.zeros((4, 4, 3))] * 3, {}, "pixels must be uint8"),
+    "photos that are not uint8": (np.zeros((2, 4, 4, 3)), {}, "pixels must be uint8"),
+    "a single picture": (Image.new("RGB", (4, 4)), {}, "a list of pictures, not a single one"),
+    "no samples": ([], {}, "there are no samples"),
     "one dimension": (np.ones(3), {}, "Expected 2D array"),
 }
 
@@ -167,3 +172,28 @@ def test_bad_input_is_refused_with_a_reason(case: str) -> None:
     source, options, message = BAD[case]
     with pytest.raises(InputError, match=message):
         gather(source, **options)
+
+
+def test_unlabelled_counts_wherever_labels_come_from(tmp_path: Path) -> None:
+    np.save(tmp_path / "birds.npy", X)
+    rules, names = LabelRules(unlabelled=("unknown",)), ["owl", "unknown", "wren", "unknown"]
+    read = gather(tmp_path / "birds.npy", names, rules=rules)
+    assert (read.labels.tolist(), read.names) == ([0, -1, 1, -1], ("owl", "wren"))
+    taken = gather(gather(X, names), rules=rules)
+    assert (taken.labels.tolist(), taken.names) == ([0, -1, 1, -1], ("owl", "wren"))
+    assert gather(gather(TEXTS, names), rules=rules).n_labelled == 2
+    found = discover(X, names, unlabelled="unknown", method="sskm", n_categories=2)
+    assert list(found.names.values()) == ["owl", "wren"]
+
+
+def test_every_other_row_keeps_its_number() -> None:
+    assert gather(pd.DataFrame(X).iloc[::2]).ids == ("0", "2")
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, " "])
+def test_samples_without_a_text_are_left_out(missing: Any) -> None:
+    frame = pd.DataFrame({"words": ["card lost", missing, "refund"], "label": ["card", "card", None]})
+    collection = gather(frame, text="words", label="label")
+    assert isinstance(collection, RawCollection)
+    assert (list(collection.items), collection.skipped) == (["card lost", "refund"], (("1", "the text is blank"),))
+    assert gather(["card lost", missing, "refund"]).ids == ("0", "2")

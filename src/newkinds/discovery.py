@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -29,9 +30,9 @@ from newkinds.encoders import (
     load_encoder,
 )
 from newkinds.errors import InputError
-from newkinds.gathering import gather
+from newkinds.gathering import gather, row_names
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
-from newkinds.methods import CategoryDiscoverer, make_method
+from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
 from newkinds.raw_samples import kind_of_samples
@@ -39,9 +40,11 @@ from newkinds.report import render, write_report
 from newkinds.run_folder import (
     FEATURES_FILE,
     REPORT_FILE,
+    RUN_FILE,
     RUN_FILES,
     check_file,
     check_replaceable,
+    file_checksum,
     read_predictions,
     read_run,
     verify_run,
@@ -92,10 +95,14 @@ class Discovery:
     ) -> None:
         if not hasattr(model, "source_columns_"):
             remember_source(model, collection.columns, collection.encoder)
+        known = model.known_categories_.tolist()
+        if collection.names is not None and all(model.category_names_[i] == str(i) for i in known):
+            model._name_categories(collection.names)  # it was fitted to the collection's ids
         self._collection, self._model = collection, model
         self.seconds = dict(seconds or {})
         self.source = source
         self.folder: Path | None = None
+        self._saved: str | None = None
 
     @property
     def collection(self) -> FeatureSet:
@@ -164,11 +171,13 @@ class Discovery:
         is_listed = not isinstance(samples, str | os.PathLike | FeatureSet | RawCollection)
         if is_listed and sample_encoder is not None and kind_of_samples(samples) is not None:
             raw = sample_encoder.collection(samples)
+            raw = replace(raw, ids=row_names(samples) or raw.ids)
             return raw.with_features(sample_encoder(samples))
         collection = gather(samples, text=text, id=id)
         if isinstance(collection, RawCollection) and sample_encoder is not None:
             return sample_encoder.features(collection)
-        return features_for(None if sample_encoder is None else sample_encoder.record, collection, Encoding())
+        record = None if sample_encoder is None else sample_encoder.record
+        return features_for(record, collection, Encoding(by_threads=True))
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
@@ -184,7 +193,7 @@ class Discovery:
         place = Path(folder)
         with staged(place, folder=True, replace=check, ours=RUN_FILES) as stage:
             self.write(stage)
-        self.folder = place
+        self.folder, self._saved = place, file_checksum(place / RUN_FILE)
         return place
 
     def write(self, folder: Path) -> None:
@@ -198,6 +207,7 @@ class Discovery:
         Without a path it is that of the run folder, or a temporary file where there is none.
         """
         if path is None and self.folder is not None and (self.folder / REPORT_FILE).is_file():
+            _check_unchanged(self.folder, self._saved)
             return self.folder / REPORT_FILE
 
         def check(place: Path) -> None:
@@ -237,10 +247,11 @@ class SavedDiscovery(Discovery):
 
     def __init__(self, folder: Path, encoder: str | None = None) -> None:
         self.record = read_run(folder)
+        self._opened = self._saved = file_checksum(folder / RUN_FILE)
+        self._place, self._encoder = folder, encoder
         self.seconds = self.record["seconds"]
         self.source = self.record["source"]["name"]
         self.folder = folder
-        self._place, self._encoder = folder, encoder
 
     @property
     def names(self) -> dict[int, str]:
@@ -248,10 +259,12 @@ class SavedDiscovery(Discovery):
 
     @cached_property
     def model(self) -> CategoryDiscoverer:
+        _check_unchanged(self._place, self._opened)
         return load(self._place, self._encoder)
 
     @cached_property
     def _table(self) -> pa.Table:
+        _check_unchanged(self._place, self._opened)
         return read_predictions(self._place, self.record)
 
     @cached_property
@@ -262,6 +275,7 @@ class SavedDiscovery(Discovery):
     @cached_property
     def collection(self) -> FeatureSet:
         """As it was, except that features have unit length and half precision, and there are no pictures."""
+        _check_unchanged(self._place, self._opened)
         check_file(self._place / FEATURES_FILE, self.record)
         features = read_array(self._place / FEATURES_FILE, memory_map=True)
         shown = [name for name in ("id", "given", "truth", "text") if name in self.predictions.column_names]
@@ -306,6 +320,7 @@ class SavedDiscovery(Discovery):
         return Accuracy(*(np.nan if score[part] is None else score[part] for part in ("all", "old", "new")))
 
     def write(self, folder: Path) -> None:
+        _check_unchanged(self._place, self._opened)
         verify_run(self._place)
         for name in RUN_FILES:
             if (self._place / name).is_file():
@@ -323,14 +338,14 @@ def discover(
     text: str | None = None,
     label: str | None = None,
     id: str | None = None,
-    unlabelled: Sequence[str] = (),
+    unlabelled: str | Sequence[str] = (),
     as_is: bool = False,
     encoder: str | Encoder | None = None,
     method: str | CategoryDiscoverer = "pim",
     n_categories: int | str = AUTO,
     random_state: int | np.random.RandomState | None = 0,
     device: str = "auto",
-    cache: str | os.PathLike[str] | bool = True,
+    cache: str | os.PathLike[str] | bool | None = True,
     workers: int | None = None,
     **parameters: Any,
 ) -> Discovery:
@@ -350,7 +365,7 @@ def discover(
         True labels, for scoring only. For a table it may name a column, for a folder of photos be "folders".
     text, label, id : str, optional
         Columns of a table or a data frame: the texts, their labels, and what names each sample.
-    unlabelled : sequence of str
+    unlabelled : str or sequence of str
         Labels that mean that there is none. In files some do so by themselves, such as "Unsorted", "?" and "N/A".
     as_is : bool
         Take such labels in files for names.
@@ -363,9 +378,10 @@ def discover(
     random_state : int
     device : {"auto", "cpu", "cuda", "mps"}
     cache : bool or path
-        Folder in which features of texts and photos are remembered; True is the user's cache folder.
+        Folder in which features of texts and photos are remembered; True is the user's cache folder, None or False
+        is nowhere.
     workers : int, optional
-        Processes that prepare samples, see `newkinds.encode`.
+        Processes that prepare samples, see `newkinds.encode`; by default threads of this process.
     **parameters
         Further parameters of the method, such as `lam` and `max_iter`.
 
@@ -380,17 +396,22 @@ def discover(
     if isinstance(method, str):
         model = make_method(method, **options)
     else:
+        if not isinstance(method, CategoryDiscoverer):
+            raise InputError(
+                f"method should be one of {', '.join(METHODS)}, or an estimator of this package with its "
+                f"parameters, such as PIM(lam=0.3); got {method!r}"
+            )
         model = method
         usual = {"n_categories": AUTO, "random_state": 0, "device": "auto"}
         if changed := [name for name, value in options.items() if name not in usual or value != usual[name]]:
             raise InputError(f"method is an estimator: set its parameters there, not here ({', '.join(changed)})")
-    rules = LabelRules(tuple(unlabelled), as_is)
+    rules = LabelRules((unlabelled,) if isinstance(unlabelled, str) else tuple(unlabelled), as_is)
     collection = gather(source, labels, truth=truth, text=text, label=label, id=id, rules=rules)
     name = _source_name(source, collection)
     sample_encoder = None
     if isinstance(collection, RawCollection):
-        place = default_cache() if cache is True else None if cache is False else Path(cache)
-        encoding = Encoding(None, device, None, place, workers)
+        place = default_cache() if cache is True else None if cache is None or cache is False else Path(cache)
+        encoding = Encoding(None, device, None, place, workers, by_threads=True)
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder, collection.kind, device=device)
         collection = as_features(collection, encoding, encoder)
@@ -423,6 +444,12 @@ def open_run(folder: str | os.PathLike[str], encoder: str | None = None) -> Disc
     Discovery(4 samples; kinds: 1 known, 1 new)
     """
     return SavedDiscovery(Path(folder), encoder)
+
+
+def _check_unchanged(folder: Path, checksum: str | None) -> None:
+    """Refuse a run folder whose `run.json` is another one than it was."""
+    if file_checksum(folder / RUN_FILE) != checksum:
+        raise InputError(f"{folder} was changed since it was opened or saved: open it anew with newkinds.open_run")
 
 
 def _source_name(source: Any, collection: FeatureSet | RawCollection) -> str:

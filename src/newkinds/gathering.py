@@ -11,8 +11,8 @@ from newkinds.data import FeatureSet, RawCollection, read_source
 from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with_truth
 from newkinds.encoders import as_collection
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray, named_labels
-from newkinds.raw_samples import kind_of_samples
+from newkinds.labels import UNLABELLED, IntArray, is_missing, named_labels
+from newkinds.raw_samples import kind_of_samples, refuse_odd
 from newkinds.selection.problem import as_array, checked_features
 
 LABELS, TRUTH = Path("labels"), Path("truth")
@@ -44,52 +44,73 @@ def gather(
         return _read(source, labels, truth, text=text, label=label, id=id, rules=rules)
     if isinstance(source, FeatureSet | RawCollection):
         _refuse("a collection, which has its labels", labels=labels, truth=truth, text=text, label=label, id=id)
-        return source
-    if hasattr(source, "columns") and hasattr(source, "drop"):
+        return _relabelled(source, _meant(_written(source, source.labels), rules)) if rules.unlabelled else source
+    refuse_odd(source)
+    frame = source if hasattr(source, "columns") and hasattr(source, "drop") else None
+    if frame is not None:
         source, labels, truth = _columns(source, labels, truth, text, label, id)
     else:
         _refuse("no table", text=text, label=label, id=id)
     for name, value in (("labels", labels), ("truth", truth)):
         if isinstance(value, str | os.PathLike):
             raise InputError(f"{name} must be a list or an array with one entry a sample; got {os.fspath(value)!r}")
-    if labels is not None and rules.unlabelled:
-        labels, _ = replace(rules, as_is=True).taken(labels)
-    if kind_of_samples(source) is None:
+    labels = _meant(labels, rules)
+    kind = kind_of_samples(source)
+    if kind is None:
         return _features(source, labels, truth)
-    collection = as_collection(source)
+    collection = as_collection(["" if is_missing(text) else text for text in source] if kind == "texts" else source)
     encoded, names, encoded_truth = _labelling(len(collection), labels, truth)
-    ids = _ids(source) or collection.ids
-    collection = replace(collection, ids=ids, labels=encoded, truth=encoded_truth, names=names)
+    ids = row_names(source) or collection.ids
+    others = {} if frame is None else {str(name): _cells(frame[name]) for name in frame.columns if name != id}
+    collection = replace(collection, ids=ids, labels=encoded, truth=encoded_truth, names=names, others=others)
     blank = np.array([isinstance(item, str) and not item.strip() for item in collection.items])
     return collection.only(~blank, [(ids[row], "the text is blank") for row in np.flatnonzero(blank)])
 
 
-def _read(source: str | os.PathLike[str], labels: Any, truth: Any, **options: Any) -> FeatureSet | RawCollection:
+def _cells(column: Any) -> list[Any]:
+    return [None if not isinstance(cell, str) and is_missing(cell) else cell for cell in column]
+
+
+def _meant(labels: Any, rules: LabelRules) -> Any:
+    """Labels in memory, without those that `rules` list."""
+    return replace(rules, as_is=True).taken(labels)[0] if labels is not None and rules.unlabelled else labels
+
+
+def _read(
+    source: str | os.PathLike[str], labels: Any, truth: Any, *, rules: LabelRules, **options: Any
+) -> FeatureSet | RawCollection:
     files = {
         name: value
         for name, value in (("labels", labels), ("truth", truth))
         if isinstance(value, str | os.PathLike)
     }
+    in_memory = labels is not None and "labels" not in files
     collection = read_source(
         os.fspath(source),
         labels=Path(files["labels"]) if "labels" in files else None,
         truth=os.fspath(files["truth"]) if "truth" in files else None,
+        rules=replace(rules, unlabelled=()) if in_memory else rules,
         **options,
     )
     labels, truth = (None if name in files else value for name, value in (("labels", labels), ("truth", truth)))
-    return collection if labels is None and truth is None else _relabelled(collection, labels, truth)
+    if labels is None and truth is None:
+        return collection
+    return _relabelled(collection, _meant(labels, rules), truth)
 
 
-def _relabelled(collection: FeatureSet | RawCollection, labels: Any, truth: Any) -> FeatureSet | RawCollection:
+def _written(collection: FeatureSet | RawCollection, ids: IntArray) -> list[Any]:
+    """Labels or truth of a collection as people write them."""
+    names = collection.names
+    return [i if names is None else None if i == UNLABELLED else names[i] for i in ids.tolist()]
+
+
+def _relabelled(
+    collection: FeatureSet | RawCollection, labels: Any, truth: Any = None
+) -> FeatureSet | RawCollection:
     """A collection with other labels or another truth, or both; what is None stays."""
-
-    def written(ids: IntArray) -> list[Any]:
-        names = collection.names
-        return [i if names is None else None if i == UNLABELLED else names[i] for i in ids.tolist()]
-
-    labels = written(collection.labels) if labels is None else labels
+    labels = _written(collection, collection.labels) if labels is None else labels
     if truth is None and collection.truth is not None:
-        truth = written(collection.truth)
+        truth = _written(collection, collection.truth)
     encoded, names, encoded_truth = _labelling(len(collection), labels, truth)
     return replace(collection, labels=encoded, truth=encoded_truth, names=names)
 
@@ -124,7 +145,7 @@ def _features(source: Any, labels: Any, truth: Any) -> FeatureSet:
         encoded,
         encoded_truth,
         names,
-        ids=_ids(source),
+        ids=row_names(source),
         columns=None if columns is None else tuple(map(str, columns)),
     )
 
@@ -142,10 +163,11 @@ def _labelling(n_samples: int, labels: Any, truth: Any) -> tuple[IntArray, tuple
     return encode_with_truth(n_samples, labels, truth, **files, rules=as_is)[:3]
 
 
-def _ids(source: Any) -> tuple[str, ...] | None:
+def row_names(source: Any) -> tuple[str, ...] | None:
     """The index of a data frame or series, unless it only counts rows or is not unique."""
     index: Any = getattr(source, "index", None)
-    if not getattr(index, "is_unique", False) or getattr(index, "start", None) == 0:
+    counts_rows = getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+    if counts_rows or not getattr(index, "is_unique", False):
         return None
     return tuple(map(str, index))
 

@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+from newkinds.errors import InputError
 from newkinds.names import Kind
 
 
@@ -34,6 +35,23 @@ def kind_of_samples(samples: Any) -> Kind | None:
 def is_picture(sample: Any) -> bool:
     """Whether a sample is an image of Pillow, which need not be installed."""
     return type(sample).__module__.startswith("PIL.")
+
+
+def refuse_odd(samples: Any) -> None:
+    """Refuse what people pass and scikit-learn would only refuse for its dimensions, with what to do instead."""
+    if is_picture(samples):
+        raise InputError("give a list of pictures, not a single one: [picture]")
+    if isinstance(samples, list | tuple) and not samples:
+        raise InputError("there are no samples")
+    n_axes = getattr(samples, "ndim", 1)
+    if isinstance(samples, list | tuple):
+        n_axes += max(1, getattr(samples[0], "ndim", 1))
+    is_bytes = _holds_bytes(samples) or (isinstance(samples, list | tuple) and _holds_bytes(samples[0]))
+    if n_axes in (3, 4) and not is_bytes:
+        raise InputError(
+            f"arrays of {n_axes - 1} dimensions for each sample are neither features nor pixels: pixels must be "
+            "uint8, from 0 to 255; features are one row of numbers for each sample"
+        )
 
 
 def _kind_of_sample(sample: Any) -> Kind | None:

@@ -52,6 +52,16 @@ def worker_processes(
         pool.shutdown(cancel_futures=True)
 
 
+@contextmanager
+def worker_threads(n: int) -> Iterator[Executor]:
+    """A pool of threads to submit work to. What none of them has begun when the block ends is left undone."""
+    pool = ThreadPoolExecutor(n)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
 def _end_results(pool: ProcessPoolExecutor) -> None:
     """Close our end of the pipe through which results come.
 

@@ -1,6 +1,10 @@
 """Raw samples in Python: what `encode` takes, and what the model of a run takes."""
 
 import pickle
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +177,21 @@ def test_the_encoder_is_loaded_once_and_only_when_it_is_needed(run, photos, monk
     assert len(loads) == 1
 
 
+def test_threads_that_ask_at_once_load_the_encoder_once(run, photos, monkeypatch) -> None:
+    loaded = []
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        loaded.append(arguments)
+        time.sleep(0.1)
+        return load_trusted(*arguments, **options)
+
+    monkeypatch.setattr(collecting, "load_trusted", slow)
+    model = load(run)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(model.predict, [photos[:2]] * 4))
+    assert len(loaded) == 1
+
+
 def test_clones_and_pickles_of_a_loaded_model(run, photos) -> None:
     model = load(run)
     expected = model.predict(photos[:3])
@@ -215,3 +234,17 @@ def test_features_of_a_run_with_an_encoder_are_still_features(run) -> None:
     expected = discovery.model.predict_names(discovery.collection.features).tolist()
     for features in (discovery.collection, discovery.collection.features):
         assert discovery.predict(features)["name"].to_pylist() == expected
+
+
+def test_a_plain_script_needs_no_guard(photos, model, run, tmp_path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import newkinds\nfrom pathlib import Path\n"
+        f"photos = [Path(path) for path in {list(map(str, photos))!r}]\n"
+        f"found = newkinds.discover(photos, encoder={model!r}, n_categories=3, method='kmeans', cache=False)\n"
+        "print(len(newkinds.encode(photos, found.model.sample_encoder_.encoder)), len(found.predict(photos)))\n"
+        f"print(len(newkinds.load({str(run)!r}).predict_names(photos)))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.split()) == (0, ["20", "20", "20"]), done.stderr
+    assert "Traceback" not in done.stderr

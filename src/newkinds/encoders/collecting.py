@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from newkinds.data.feature_set import FeatureSet
@@ -10,7 +11,7 @@ from newkinds.data.raw import RawCollection
 from newkinds.data.thumbnails import Thumbnails
 from newkinds.encoders.duplicates import find_duplicates
 from newkinds.encoders.encoder import Encoder
-from newkinds.encoders.encoding import Encoded, encode
+from newkinds.encoders.encoding import Encoded, encode, n_workers
 from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
 from newkinds.encoders.preparation import Changes
 from newkinds.encoders.samples import as_collection
@@ -33,6 +34,8 @@ class Encoding:
     cache: Path | None = None
     workers: int | None = None
     changes: Changes | None = None
+    by_threads: bool = False
+    """Where `workers` is None, prepare images by threads and not by processes: for Python, see `encode`."""
 
 
 def as_features(
@@ -56,7 +59,8 @@ def as_features(
         encoder = load_encoder(
             encoding.name, collection.kind, device=encoding.device, half=encoding.half, changes=encoding.changes
         )
-    encoded = encode(collection, encoder, cache=encoding.cache, workers=encoding.workers)
+    workers = encoding.workers if encoding.by_threads else n_workers(collection.kind, encoding.workers)
+    encoded = encode(collection, encoder, cache=encoding.cache, workers=workers)
     features = encoded.collection.with_features(encoded.features)
     return replace(
         features,
@@ -137,6 +141,7 @@ class SampleEncoder:
     def __init__(self, record: Mapping[str, Any], encoder: Encoder | None = None) -> None:
         self.record = dict(record)
         self._encoder = encoder
+        self._loading = Lock()
 
     def __call__(self, samples: Any) -> Any:
         """Features of texts or images; what is neither comes back as it is."""
@@ -153,16 +158,20 @@ class SampleEncoder:
     def features(self, collection: RawCollection) -> FeatureSet:
         """A collection as features; samples that cannot be read are left out."""
         _check_kind(self.record, collection.kind)
-        return as_features(collection, Encoding(), self.encoder)
+        return as_features(collection, Encoding(by_threads=True), self.encoder)
 
     @property
     def encoder(self) -> Encoder:
-        if self._encoder is None:
-            self._encoder = encoder_for(self.record, self.record["kind"], Encoding())
-        return self._encoder
+        with self._loading:
+            if self._encoder is None:
+                self._encoder = encoder_for(self.record, self.record["kind"], Encoding())
+            return self._encoder
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_encoder": None}
+        return {"record": self.record}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["record"])  # type: ignore[misc]  # as new: neither the encoder nor the lock travels
 
 
 def given_encoder(record: Mapping[str, Any] | None, name: str) -> SampleEncoder:

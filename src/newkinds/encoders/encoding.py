@@ -1,7 +1,8 @@
-"""Raw collections to feature vectors: batches, worker processes, the cache, samples that cannot be read.
+"""Raw collections to feature vectors: batches, workers, the cache, samples that cannot be read.
 
 The features of every batch are in the cache before the next one begins, so that after an interruption the same
-call goes on where it stopped. Samples are prepared (decoded, resized) by other processes while the model computes.
+call goes on where it stopped. Samples are prepared (decoded, resized) by other processes, or threads, while the
+model computes.
 """
 
 import time
@@ -24,13 +25,13 @@ from newkinds.encoders.samples import as_collection
 from newkinds.errors import InputError
 from newkinds.names import Kind
 from newkinds.runtime import n_cores, report_progress
-from newkinds.workers import worker_processes
+from newkinds.workers import worker_processes, worker_threads
 
 AHEAD = 4
 """Batches that are prepared ahead of the model."""
 MOST_WORKERS = 16
 CHUNK = 8
-"""Samples that a worker process prepares in one go."""
+"""Samples that a worker prepares in one go."""
 SHOWN = 3
 """Samples that could not be read and are named in an error."""
 
@@ -103,8 +104,9 @@ def encode(
     cache : path, optional
         Folder in which features are remembered between calls; by default nowhere.
     workers : int, optional
-        Processes that prepare samples; 0 prepares them in this process. By default one for each core, at most 16,
-        for images, and 0 for texts.
+        Processes that prepare samples; 0 prepares them in this one. By default threads of this process prepare
+        images: each of several processes would run an ordinary script anew, unless it begins its work below
+        `if __name__ == "__main__":`.
     """
     if isinstance(samples, RawCollection):
         collection = samples
@@ -185,8 +187,9 @@ def _compute(
             batch.clear()
 
     items = (collection.items[row] for row in rows)
-    processes = n_workers(encoder.kind, workers) if len(rows) > CHUNK else 0
-    with closing(prepared(items, encoder.preparation, processes, AHEAD * encoder.batch_size)) as samples:
+    n, by_threads = n_workers(encoder.kind, workers) if len(rows) > CHUNK else 0, workers is None
+    ahead = AHEAD * encoder.batch_size
+    with closing(prepared(items, encoder.preparation, n, ahead, by_threads=by_threads)) as samples:
         for done, (row, sample) in enumerate(zip(rows, samples, strict=True), start=1):
             if isinstance(sample, Unreadable):
                 failed[row] = sample.why
@@ -206,7 +209,7 @@ class Unreadable:
 
 
 def n_workers(kind: Kind, asked: int | None) -> int:
-    """Processes that prepare samples: as many as asked for, else one per core for images and none for texts."""
+    """Who prepares samples: as many workers as asked for, else one per core for images and none for texts."""
     if asked is not None:
         if asked < 0:
             raise InputError(f"workers must be at least 0; got {asked}")
@@ -215,11 +218,17 @@ def n_workers(kind: Kind, asked: int | None) -> int:
 
 
 def prepared(
-    samples: Iterable[Any], preparation: Callable[[Any], Any], workers: int, ahead: int
+    samples: Iterable[Any],
+    preparation: Callable[[Any], Any],
+    workers: int,
+    ahead: int,
+    *,
+    by_threads: bool = False,
 ) -> Generator[Any, None, None]:
     """Prepared samples in the order of the samples; `Unreadable` in the place of those that cannot be prepared.
 
-    Worker processes stay about `ahead` samples ahead of the caller. Without workers this process prepares them.
+    Worker processes, or threads, stay about `ahead` samples ahead of the caller. Without workers it is the caller
+    that prepares them.
     """
     remaining = iter(samples)
     chunks = iter(lambda: list(islice(remaining, CHUNK)), [])
@@ -227,7 +236,7 @@ def prepared(
         for chunk in chunks:
             yield from _prepare_chunk(preparation, chunk)
         return
-    with worker_processes(workers) as pool:
+    with worker_threads(workers) if by_threads else worker_processes(workers) as pool:
         n_ahead = max(2 * workers, ahead // CHUNK)
         waiting = deque(pool.submit(_prepare_chunk, preparation, chunk) for chunk in islice(chunks, n_ahead))
         while waiting:

@@ -24,7 +24,7 @@ from newkinds.methods.parameters import (
 )
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
-from newkinds.raw_samples import kind_of_samples
+from newkinds.raw_samples import kind_of_samples, refuse_odd
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
 from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
@@ -146,11 +146,14 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             raise ParameterError(str(error)) from error
 
     def _check_features(self, X: Any, *, reset: bool) -> npt.NDArray[np.floating[Any]]:
+        refuse_odd(X)
         sample_encoder = None if reset else getattr(self, "sample_encoder_", None)
         if sample_encoder is not None:
             X = sample_encoder(X)
         elif (kind := kind_of_samples(X)) is not None:
             raise InputError(f"X holds {kind}, and this model takes features: newkinds.encode makes them of {kind}")
+        if not reset:
+            X = self._arranged(X)
         try:
             checked: npt.NDArray[np.floating[Any]] = validate_data(
                 self,
@@ -163,6 +166,19 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         except ValueError as error:
             raise InputError(str(error)) from error
         return checked
+
+    def _arranged(self, X: Any) -> Any:
+        """The columns of a data frame in the order of the run's; anything else as it is."""
+        wanted = getattr(self, "source_columns_", None)
+        if wanted is None or hasattr(self, "feature_names_in_") or not hasattr(X, "iloc") or X.ndim != 2:
+            return X
+        places = {str(name): place for place, name in enumerate(X.columns)}
+        if len(X.columns) != len(wanted) or set(places) != set(wanted):
+            lacking = [name for name in wanted if name not in places]
+            foreign = [name for name in places if name not in wanted]
+            what = f"it lacks {lacking[0]!r}" if lacking else f"{(foreign or ['one'])[0]!r} is too many"
+            raise InputError(f"the columns of X should be the {len(wanted)} of the run; {what}")
+        return X.iloc[:, [places[name] for name in wanted]].to_numpy()
 
     def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
         wanted = self.n_categories
@@ -252,7 +268,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         truth, _ = named_labels(as_array(y), len(predicted))
         labelled = truth != UNLABELLED
         if not labelled.any():
-            raise InputError("no sample in y is labelled: there is nothing to score by")
+            raise InputError(
+                "no sample in y is labelled: there is nothing to score by; where labelled samples come first, the "
+                "folds of a search must be shuffled, such as cv=KFold(5, shuffle=True)"
+            )
         return clustering_accuracy(truth[labelled], predicted[labelled])
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
