@@ -43,6 +43,7 @@ from newkinds.run_folder import (
     RUN_FILE,
     RUN_FILES,
     check_file,
+    check_not_of_a_run,
     check_replaceable,
     file_checksum,
     read_predictions,
@@ -215,6 +216,8 @@ class Discovery:
                 raise InputError(f"{place} already exists; choose another place, or give overwrite=True")
 
         place = Path(tempfile.mkdtemp(prefix="newkinds-"), REPORT_FILE) if path is None else Path(path)
+        if place.name != REPORT_FILE:
+            check_not_of_a_run(place)
         with staged(place, replace=accept_existing if overwrite else check) as stage:
             stage.write_text(self._page(), "utf-8")
         return place

@@ -68,7 +68,7 @@ def predict(
     from newkinds.data.remote import check_remote_target
     from newkinds.data.sources import place_of
     from newkinds.predictions import format_of, table_writer
-    from newkinds.run_folder import RUN_FILES, check_if_own
+    from newkinds.run_folder import check_if_own, check_not_of_a_run
     from newkinds.runs import load
     from newkinds.runtime import n_cores
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
@@ -83,7 +83,8 @@ def predict(
             raise InputError(f"{target} is what is read; choose another place")
     elif target is not None:
         place = place_of(source)
-        check_not_read(target, place, *(run / name for name in RUN_FILES))
+        check_not_read(target, place)
+        check_not_of_a_run(target)
         if isinstance(place, Path) and place.is_dir() and target.resolve().is_relative_to(place.resolve()):
             raise InputError(f"{target} is in the folder that is read; choose another place")
         check_target(target, folder=False, replace=replace)
