@@ -8,6 +8,8 @@ import pytest
 from newkinds import InputError
 from newkinds.encoders import hub, load_encoder
 from newkinds.encoders.hub import load_from_hub, was_fetched, why_unreachable
+from newkinds.encoders.loading import load_trusted
+from newkinds.encoders.packaged import EARLIER_DEFAULT
 
 NAME = "somebody/some-model"
 
@@ -21,13 +23,14 @@ def hub_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fetched(hub_cache):
-    """One file of a model, as huggingface_hub leaves it."""
+    """A model, as huggingface_hub leaves it."""
     folder = hub_cache / "models--somebody--some-model"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("0" * 40)
     snapshot = folder / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
+    (snapshot / "model.safetensors").write_bytes(b"")
     return folder
 
 
@@ -117,6 +120,23 @@ def test_without_a_network_the_error_says_what_works_offline(hub_cache, monkeypa
 @pytest.mark.parametrize("name", ["a/b/c", "../x", "-", "a b", "", "x" * 200])
 def test_names_that_no_model_can_have_were_never_fetched(hub_cache, name):
     assert not was_fetched(name)
+
+
+@pytest.mark.parametrize("lost", ["config.json", "model.safetensors"])
+def test_a_part_of_a_model_is_no_model(fetched, lost):
+    snapshot = fetched / "snapshots" / ("0" * 40)
+    (snapshot / lost).unlink()
+    assert not was_fetched(NAME)
+    absent = fetched / ".no_exist" / ("0" * 40)
+    absent.mkdir(parents=True)
+    (absent / lost).touch()  # how huggingface_hub remembers that there is no such file
+    assert not was_fetched(NAME)
+
+
+def test_a_run_alone_has_nothing_downloaded(hub_cache, monkeypatch):
+    monkeypatch.setattr(hub, "check_reachable", lambda name: pytest.fail("asked the network"))
+    with pytest.raises(InputError, match="not on this machine; to have it downloaded, give it"):
+        load_trusted(EARLIER_DEFAULT, "f" * 32)
 
 
 def test_short_names_of_sentence_transformers_are_found(hub_cache, fetched):

@@ -8,13 +8,19 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from newkinds.encoders.encoder import reason
 from newkinds.errors import InputError
 
 PATIENCE = 3.0
 """Seconds until a hub that does not answer is given up."""
+
+WEIGHTS = (
+    *("model.safetensors", "model.safetensors.index.json"),
+    *("pytorch_model.bin", "pytorch_model.bin.index.json"),
+)
+"""Files of which a model has one."""
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +41,7 @@ def load_from_hub(name: str, decisive: str, load: Callable[[bool], Model]) -> Mo
     """
     if Path(name).exists():
         return load(True)
-    if was_fetched(name, decisive):
+    if any(found is not None for found in _looked_up(name, decisive)):  # there, or known not to exist
         try:
             return load(True)
         except OSError as error:  # only a part of it is there
@@ -45,17 +51,23 @@ def load_from_hub(name: str, decisive: str, load: Callable[[bool], Model]) -> Mo
     return load(False)
 
 
-def was_fetched(name: str, decisive: str = "config.json") -> bool:
-    """Whether a file of a model is on this machine, or known not to exist."""
+def was_fetched(name: str) -> bool:
+    """Whether a model is on this machine: what describes it, and weights."""
+    described = any(isinstance(found, str) for found in _looked_up(name, "config.json"))
+    return described and any(isinstance(found, str) for file in WEIGHTS for found in _looked_up(name, file))
+
+
+def _looked_up(name: str, file: str) -> list[Any]:
+    """Where a file of a model is on this machine; None: not there; anything else: known not to exist."""
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
-        return False
+        return []
     names = (name,) if "/" in name else (name, f"sentence-transformers/{name}")
     try:
-        return any(try_to_load_from_cache(full_name, decisive) is not None for full_name in names)
+        return [try_to_load_from_cache(full_name, file) for full_name in names]
     except ValueError:  # nothing on the hub can be called so
-        return False
+        return []
 
 
 def check_reachable(name: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from newkinds.encoders.encoder import Encoder, Trainable
+from newkinds.encoders.hub import was_fetched
 from newkinds.encoders.packaged import DEFAULTS, PACKAGED
 from newkinds.encoders.preparation import PUBLISHED, Changes, ImagePreparation
 from newkinds.encoders.trust import check_trusted, located, remember_encoder
@@ -70,12 +71,21 @@ def load_trusted(
     half: bool | None = None,
     changes: Changes | None = None,
 ) -> Encoder:
-    """The encoder that a run names, if the user has given it before or it is one of the package's own."""
+    """The encoder that a run names, if the user has given it before or it is one of the package's own.
+
+    It is not downloaded: for that a person has to name it.
+    """
     untrusted = (
         f"the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give "
         f"it: --encoder {name!r}, or in Python newkinds.load(run, encoder={name!r})"
     )
     check_trusted(name, fingerprint, untrusted, _another(name))
+    is_packaged = any(name in packaged for packaged in PACKAGED.values())
+    if not is_packaged and not Path(name).exists() and not was_fetched(name):
+        raise InputError(
+            f"the run was made with the encoder {name!r}, which is not on this machine; to have it downloaded, "
+            f"give it: --encoder {name!r}, or in Python newkinds.load(run, encoder={name!r})"
+        )
     encoder = load_named(name, kind, device=device, half=half, changes=changes)
     check_fingerprint(encoder, name, fingerprint)
     return encoder
