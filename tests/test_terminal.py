@@ -327,7 +327,7 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
     assert f"0 {SHOWN} 5,000 1,000 {bar(1)}" in lines
     assert f"Warning: {SHOWN}" in lines
     assert "newkinds show 'runs/my run' 1 one kind: typical, doubtful, alike" in lines
-    assert len(lines) == 19
+    assert len(lines) == 18
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")
 
 
