@@ -89,7 +89,7 @@ def test_predictions_never_take_the_place_of_what_is_read(made, run, tmp_path):
     assert (tmp_path / "d.parquet").read_bytes() == before
     out = run / "predictions.csv"
     before = out.read_bytes()
-    fail("predict", run, tmp_path / "d.parquet", "--out", out, "--force", says="is what is read")
+    fail("predict", run, tmp_path / "d.parquet", "--out", out, "--force", says="belongs to the run")
     assert out.read_bytes() == before
 
 

@@ -20,7 +20,7 @@ FORMULA = r"^([=+\-@\t\r]|'['=+\-@\t\r])"
 NUMBER = r"^[+-]?[0-9]+([.,][0-9]+)*([eE][+-]?[0-9]+)?$"
 """Texts that are numbers: no spreadsheet runs them, so they stay as they are."""
 
-_is_number = re.compile(NUMBER).match
+_is_number = re.compile(NUMBER).fullmatch
 _begins_like_a_formula = re.compile(r"[=+\-@\t\r]").match
 _begins_defused = re.compile(r"'['=+\-@\t\r]").match
 
