@@ -161,7 +161,7 @@ def test_predict_with_the_encoder_gone_says_so(birds, new_photos, model, tmp_pat
     own = shutil.copytree(model, tmp_path / "own")
     succeed("discover", birds, "--out", tmp_path / "run", "--encoder", own, "--workers", "0", "-q", *SMALL)
     shutil.rmtree(own)
-    fail("predict", tmp_path / "run", new_photos, says="cannot be loaded")
+    fail("predict", tmp_path / "run", new_photos, says="not on this machine any more; say where it is now")
 
 
 def test_predict_on_features_of_another_encoder_is_refused(photo_run, new_photos, other_model, tmp_path):

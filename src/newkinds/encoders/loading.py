@@ -82,9 +82,12 @@ def load_trusted(
     check_trusted(name, fingerprint, untrusted, _another(name))
     is_packaged = any(name in packaged for packaged in PACKAGED.values())
     if not is_packaged and not Path(name).exists() and not was_fetched(name):
+        gone = f"the run was made with the encoder {name!r}, which is not on this machine"
+        if Path(name).is_absolute():
+            raise InputError(f"{gone} any more; say where it is now: --encoder PLACE")
         raise InputError(
-            f"the run was made with the encoder {name!r}, which is not on this machine; to have it downloaded, "
-            f"give it: --encoder {name!r}, or in Python newkinds.load(run, encoder={name!r})"
+            f"{gone}; to have it downloaded, give it: --encoder {name!r}, or in Python "
+            f"newkinds.load(run, encoder={name!r})"
         )
     encoder = load_named(name, kind, device=device, half=half, changes=changes)
     check_fingerprint(encoder, name, fingerprint)
