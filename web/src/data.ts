@@ -36,6 +36,9 @@ export interface Report {
   how: How;
   /** Whether `points` holds a place in the plane for every sample, and how the places were found. */
   map: { method: string; explanation: string } | null;
+  /** Id and text (null: none) of the samples that cards and suspects show, by row: the page shows them at once, and
+   * also where a browser cannot unpack `texts`. Without it they wait for `texts`. */
+  samples?: Record<string, [string, string | null]>;
   /** What words mean: confidence, novelty, stability, clear, typical, doubtful, suggestion. */
   meanings: Record<string, string>;
 }
