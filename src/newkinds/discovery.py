@@ -20,6 +20,7 @@ import pyarrow as pa
 from newkinds.answering import Summary, answers, collection_samples
 from newkinds.data import FeatureSet, RawCollection, read_array
 from newkinds.data.labelling import LabelRules
+from newkinds.editing import rename
 from newkinds.encoders import (
     Encoder,
     Encoding,
@@ -31,14 +32,16 @@ from newkinds.encoders import (
 )
 from newkinds.errors import InputError
 from newkinds.gathering import gather, row_names
+from newkinds.journal import JOURNAL_FILE, read_journal, standing
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
 from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
 from newkinds.raw_samples import kind_of_samples
-from newkinds.report import render, write_report
+from newkinds.report import make_report, write_report
 from newkinds.run_folder import (
     FEATURES_FILE,
+    PICTURES,
     REPORT_FILE,
     RUN_FILE,
     RUN_FILES,
@@ -50,7 +53,7 @@ from newkinds.run_folder import (
     read_run,
     verify_run,
 )
-from newkinds.runs import THUMBNAILS, load, make_record, remember_source, samples_table, save_run
+from newkinds.runs import load, make_record, remember_source, samples_table, save_run, suggest
 from newkinds.staging import accept_existing, staged
 
 SHOWN_KINDS = 20
@@ -99,6 +102,8 @@ class Discovery:
         known = model.known_categories_.tolist()
         if collection.names is not None and all(model.category_names_[i] == str(i) for i in known):
             model._name_categories(collection.names)  # it was fitted to the collection's ids
+        if not hasattr(model, "suggestions_"):
+            suggest(model, collection)
         self._collection, self._model = collection, model
         self.seconds = dict(seconds or {})
         self.source = source
@@ -120,9 +125,13 @@ class Discovery:
         return names
 
     @cached_property
-    def record(self) -> dict[str, Any]:
-        """What `run.json` says: everything chosen and measured."""
+    def _made_record(self) -> dict[str, Any]:
         return make_record(self, self.source)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What `run.json` says: everything chosen and measured, with the names that categories have now."""
+        return standing(self._made_record, () if self.folder is None else read_journal(self.folder))
 
     @property
     def warnings(self) -> list[str]:
@@ -180,10 +189,38 @@ class Discovery:
         record = None if sample_encoder is None else sample_encoder.record
         return features_for(record, collection, Encoding(by_threads=True))
 
-    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def rename(self, category: str | int, name: str, *, reason: str = "") -> None:
+        """Give a category of a saved discovery a name, for good; it is written into the run's journal.
+
+        Parameters
+        ----------
+        category : str or int
+            Its name, key (new-3) or id.
+        name : str
+            The category's key takes the name away again.
+        reason : str
+            Written down with it.
+        """
+        if self.folder is None:
+            raise InputError("names are kept in a run folder: save the discovery first")
+        _check_unchanged(self.folder, self._saved)
+        rename(self.folder, str(category), name, reason=reason)
+        self._take_names()
+
+    def _take_names(self) -> None:
+        """Use the names that categories have in the run folder."""
+        categories = read_run(self.folder or "")["categories"]
+        self.model.category_names_ = {category["id"]: category["name"] for category in categories}
+        for category in categories:
+            if category["named"]:
+                self.model.suggestions_.pop(category["id"], None)
+        self.__dict__.pop("predictions", None)
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False, with_map: bool = True) -> Path:
         """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
 
-        With `overwrite` it may take the place of another run folder, but of nothing else.
+        With `overwrite` it may take the place of another run folder, but of nothing else. The map of the samples,
+        in `map.npy` and the report, takes some seconds; it can be left out.
         """
 
         def check(place: Path) -> None:
@@ -193,13 +230,15 @@ class Discovery:
 
         place = Path(folder)
         with staged(place, folder=True, replace=check, ours=RUN_FILES) as stage:
-            self.write(stage)
+            self.write(stage, with_map=with_map)
         self.folder, self._saved = place, file_checksum(place / RUN_FILE)
         return place
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, *, with_map: bool = True) -> None:
         """Write the files of a run into an existing, empty folder; `save` takes care of the folder too."""
-        save_run(self, folder, self.source)
+        save_run(self, folder, self.source, record=self._made_record, with_map=with_map)
+        if self.folder is not None and (self.folder / JOURNAL_FILE).is_file():
+            shutil.copyfile(self.folder / JOURNAL_FILE, folder / JOURNAL_FILE)
         write_report(folder)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Path:
@@ -219,11 +258,15 @@ class Discovery:
         if place.name != REPORT_FILE:
             check_not_of_a_run(place)
         with staged(place, replace=accept_existing if overwrite else check) as stage:
-            stage.write_text(self._page(), "utf-8")
+            stage.write_bytes(self._page().encode())
         return place
 
     def _page(self) -> str:
-        return render(self.record, samples_table(self, pictures=True))
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder, self.source.replace("/", "_") or "run")
+            run.mkdir()
+            save_run(self, run, self.source, record=self._made_record)
+            return make_report(run)
 
     def __repr__(self) -> str:
         kinds = [category["kind"] for category in self.record["categories"]]
@@ -249,12 +292,16 @@ class SavedDiscovery(Discovery):
     """A discovery in a run folder; everything but `run.json` is read when it is asked for."""
 
     def __init__(self, folder: Path, encoder: str | None = None) -> None:
-        self.record = read_run(folder)
+        self._record = read_run(folder)
         self._opened = self._saved = file_checksum(folder / RUN_FILE)
         self._place, self._encoder = folder, encoder
         self.seconds = self.record["seconds"]
         self.source = self.record["source"]["name"]
         self.folder = folder
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return self._record
 
     @property
     def names(self) -> dict[int, str]:
@@ -272,7 +319,7 @@ class SavedDiscovery(Discovery):
 
     @cached_property
     def predictions(self) -> pa.Table:
-        columns = [name for name in self._table.column_names if name != THUMBNAILS]
+        columns = [name for name in self._table.column_names if name != PICTURES]
         return self._table.select(columns)
 
     @cached_property
@@ -301,7 +348,7 @@ class SavedDiscovery(Discovery):
 
     def _names_and_truth(self, truth: list[str | None] | None) -> tuple[tuple[str, ...] | None, IntArray | None]:
         """Name of id 0, 1, … (None if categories are called by their ids), and the truth as such ids."""
-        known = {c["id"]: c["name"] for c in self.record["categories"] if c["kind"] == "known"}
+        known = {c["id"]: c["key"] for c in self.record["categories"] if c["kind"] == "known"}
         if all(name == str(i) for i, name in known.items()):
             encoded, classes = encode_labels(truth or [])
             if classes is None:
@@ -316,13 +363,18 @@ class SavedDiscovery(Discovery):
             return names, None
         return names, np.array([UNLABELLED if name is None else ids[name] for name in truth], dtype=np.int64)
 
+    def _take_names(self) -> None:
+        self._record = read_run(self._place)
+        for name in ("predictions", "_table", "model"):
+            self.__dict__.pop(name, None)
+
     def score(self) -> Accuracy | None:
         score = self.record["score"]
         if score is None:
             return None
         return Accuracy(*(np.nan if score[part] is None else score[part] for part in ("all", "old", "new")))
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, *, with_map: bool = True) -> None:
         _check_unchanged(self._place, self._opened)
         verify_run(self._place)
         for name in RUN_FILES:
@@ -330,7 +382,8 @@ class SavedDiscovery(Discovery):
                 shutil.copyfile(self._place / name, folder / name)
 
     def _page(self) -> str:
-        return render(self.record, self._table)
+        _check_unchanged(self._place, self._opened)
+        return make_report(self._place)
 
 
 def discover(
