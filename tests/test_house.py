@@ -38,7 +38,7 @@ LEVELS = {
     **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
     **dict.fromkeys(("gathering", "advice", "middles", "naming", "stop_words", "projection", "comparing"), 4),
     "editing": 5,
-    **dict.fromkeys(("report", "benchmark", "discovery", "terminal"), 6),
+    **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
 }

@@ -13,7 +13,7 @@ from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
 from newkinds.objective import SELECTION, SELECTION_RELEASED
 from newkinds.selection import rules, training
-from newkinds.selection.consensus import find_consensus
+from newkinds.selection.consensus import Consensus, find_consensus
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import PAPER_GRID, RECIPES, RELEASED_GRID
 from newkinds.selection.training import Training
@@ -219,7 +219,7 @@ def test_the_consensus_is_led_by_the_training_that_got_farthest(
             trained_runs.extend(partitioner.weights for partitioner in trained.partitioners)
         return trained
 
-    def watch_leader(problem: Problem, partitioners: list[Partitioner]) -> np.ndarray:
+    def watch_leader(problem: Problem, partitioners: list[Partitioner]) -> Consensus:
         leaders.extend(partitioner.weights for partitioner in partitioners)
         return find_consensus(problem, partitioners)
 
