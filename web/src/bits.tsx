@@ -3,8 +3,9 @@ import type { ComponentChildren, JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { css } from "./colours";
 import type { Category } from "./data";
+import { usePrinting } from "./printing";
 import { cardId, useModel, useReport } from "./state";
-import { isSuggested, percent, shownName } from "./words";
+import { isSuggested, number, percent, shownName } from "./words";
 
 /** What a category is called, isolated so that right-to-left marks in it do not reach its neighbours. */
 export function Name({ category }: { category: Pick<Category, "key" | "name" | "suggestion"> }): JSX.Element {
@@ -136,11 +137,11 @@ export function cut(text: string, length: number): string {
 /** Shows the first ones of a list, and the rest when asked. */
 export function useFirst<Item>(items: readonly Item[], first: number): [readonly Item[], JSX.Element | null] {
   const [all, setAll] = useState(false);
-  const printing = useReport((state) => state.printing);
+  const printing = usePrinting();
   if (all || printing || items.length <= first) return [items, null];
   const button = (
     <button type="button" class="quiet show-all" onClick={() => setAll(true)}>
-      Show all {items.length}
+      Show all {number(items.length)}
     </button>
   );
   return [items.slice(0, first), button];

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Bar, Chip, Command, Name, Swatch, Term } from "./bits";
 import type { Category } from "./data";
+import { usePrinting } from "./printing";
 import { Samples } from "./samples";
 import { cardId, useModel, useReport } from "./state";
 import { count, isSuggested, number, percent, renameCommand, shownName, stabilityWord } from "./words";
@@ -28,8 +29,9 @@ export const Card = memo(function Card({ place, largest }: { place: number; larg
   const model = useModel();
   const category = model.category(place);
   const [element, seen] = useSeen();
-  const open = useReport((state) => state.printing || (state.opened.get(place) ?? category.kind === "new"));
-  const drawn = useReport((state) => state.drawAll || state.printing || state.revealed === place) || seen;
+  const printing = usePrinting();
+  const open = useReport((state) => state.opened.get(place) ?? category.kind === "new") || printing;
+  const drawn = useReport((state) => state.drawAll || state.revealed === place) || seen || printing;
   const lit = useReport((state) => state.lit.has(place));
   const classes = ["card", category.kind, open && "open", open && !drawn && "waiting", lit && "lit"];
   return (

@@ -40,7 +40,7 @@ const TURN = 137.508;
 const LIGHTNESS: Record<Theme, readonly number[]> = { light: [0.6, 0.5, 0.68], dark: [0.74, 0.64, 0.84] };
 
 /** A colour for each category: new ones strong, known ones greyed. */
-export function categoryColours(categories: readonly Category[], theme: Theme): Colour[] {
+export function categoryColours(categories: readonly Pick<Category, "kind">[], theme: Theme): Colour[] {
   let strong = 0;
   let grey = 0;
   return categories.map((category) => {

@@ -191,6 +191,8 @@ export interface Comparison {
   n_moved: number;
   /** Places in `before.categories` and `after.categories`, and how many common samples went from one to the other. */
   flows: [number, number, number][];
+  /** Which category before is which after: places, each at most once. Without it the page pairs by the largest flows. */
+  matches?: [number, number][];
   changes: Change[];
   /** Some samples that moved, those most sure of their new category first. */
   moved: { id: string; text: string | null; before: number; after: number; confidence: number }[];

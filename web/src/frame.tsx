@@ -27,7 +27,7 @@ export function Header({ title, sections, themeChanged }: HeaderProps): JSX.Elem
         </a>
         <span class="sections">
           {sections.map(([anchor, words]) => (
-            <a key={anchor} href={`#${anchor}`}>
+            <a key={anchor} href={`#${anchor}`} onClick={() => unfold(anchor)}>
               {words}
             </a>
           ))}
@@ -38,6 +38,13 @@ export function Header({ title, sections, themeChanged }: HeaderProps): JSX.Elem
       </nav>
     </header>
   );
+}
+
+/** A link to a folded section opens it. */
+function unfold(anchor: string): void {
+  const section = document.getElementById(anchor);
+  const details = section instanceof HTMLDetailsElement ? section : null;
+  if (details) details.open = true;
 }
 
 export function Summary({ title, sentences }: { title: string; sentences: readonly string[] }): JSX.Element {

@@ -1,34 +1,52 @@
 /** Where a page starts: reads its data, draws it, then unpacks the rest. */
-import { options, render } from "preact";
+import { render } from "preact";
+import { ComparisonPage } from "./comparison";
 import { canDecompress, readContent, readPictures, readPoints, readTexts } from "./decode";
 import { categoryColours } from "./colours";
+import { counters } from "./map/scene";
+import { watchPrinting } from "./printing";
 import { ReportPage } from "./report";
 import { Model, ModelProvider } from "./state";
-import { currentTheme, startTheme } from "./theme";
+import { currentTheme, followSystem, restoreTheme } from "./theme";
 import type { Report } from "./data";
+
+/** For tests and benchmarks only, read-only: points in the map's last frame, and frames so far. */
+Object.defineProperty(window, "newkinds", {
+  value: Object.freeze({
+    get drawn(): number {
+      return counters.drawn;
+    },
+    get frames(): number {
+      return counters.frames;
+    },
+  }),
+});
 
 function start(): void {
   const app = document.getElementById("app");
   if (!app) return;
   const content = readContent();
   app.replaceChildren();
+  restoreTheme();
+  watchPrinting();
   if (content.page === "report") startReport(content, app);
+  else render(<ComparisonPage comparison={content} />, app);
 }
 
 function startReport(report: Report, app: HTMLElement): void {
-  startTheme(() => setTheme());
   const model = new Model(report, readPictures());
   const setTheme = (): void => {
     const theme = currentTheme();
     model.store.set({ theme, colours: categoryColours(report.categories, theme) });
   };
+  followSystem(setTheme);
   render(
     <ModelProvider value={model}>
       <ReportPage themeChanged={setTheme} />
     </ModelProvider>,
     app,
   );
-  drawAllWhenNeeded(model);
+  drawAllForSearch(model);
   followAddress(model);
   void unpack(model);
 }
@@ -44,19 +62,8 @@ async function unpack({ report, store }: Model): Promise<void> {
   }
 }
 
-/** Paper and the browser's own search want every card, not just those in view. */
-function drawAllWhenNeeded({ store }: Model): void {
-  const print = (printing: boolean): void => {
-    // Paper does not wait for the next frame, as drawing usually does.
-    const usual = options.debounceRendering;
-    options.debounceRendering = (redraw) => redraw();
-    store.set({ printing });
-    if (usual) options.debounceRendering = usual;
-    else delete options.debounceRendering;
-  };
-  addEventListener("beforeprint", () => print(true));
-  addEventListener("afterprint", () => print(false));
-  matchMedia("print").addEventListener("change", (event) => print(event.matches));
+/** The browser's own search wants every card, not just those in view. */
+function drawAllForSearch({ store }: Model): void {
   addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "f") store.set({ drawAll: true });
   });

@@ -2,7 +2,10 @@
 import type { JSX } from "preact";
 import { Kinds } from "./kinds";
 import { Look } from "./look";
+import { MapSection } from "./map/map";
 import { Header, Footer, Summary } from "./frame";
+import { HowSection } from "./how";
+import { TruthSection } from "./truth";
 import { useModel, useReport } from "./state";
 
 export function ReportPage({ themeChanged }: { themeChanged: () => void }): JSX.Element {
@@ -10,18 +13,24 @@ export function ReportPage({ themeChanged }: { themeChanged: () => void }): JSX.
   const news = report.categories.some(({ kind }) => kind === "new");
   const known = report.categories.some(({ kind }) => kind === "known");
   const sections: [string, string][] = [];
+  if (report.map) sections.push(["map", "Map"]);
   if (news) sections.push(["new", "New kinds"]);
   if (report.advice.length || report.suspects.length) sections.push(["look", "Worth a look"]);
   if (known) sections.push(["known", "Known kinds"]);
+  if (report.truth) sections.push(["truth", "Accuracy"]);
+  sections.push(["how", "How it was found"]);
   return (
     <>
       <Header title={report.title} sections={sections} themeChanged={themeChanged} />
       <main>
         <Summary title={report.title} sentences={report.summary} />
         <Trouble />
+        <MapSection />
         <Kinds kind="new" />
         <Look />
         <Kinds kind="known" />
+        <TruthSection />
+        <HowSection />
       </main>
       <Footer newkinds={report.newkinds} created={report.created} />
     </>

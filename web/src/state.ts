@@ -30,8 +30,6 @@ export interface State {
   colourBy: ColourBy;
   /** Whether every card is drawn, not just those in view: for the browser's own search. */
   drawAll: boolean;
-  /** Whether the page goes to paper: then everything is also unfolded. */
-  printing: boolean;
 }
 
 export interface Sample {
@@ -67,7 +65,6 @@ export class Model {
       lit: new Set(),
       colourBy: "kind",
       drawAll: false,
-      printing: false,
     });
   }
 

@@ -27,9 +27,14 @@ export function chooseTheme(theme: Theme): void {
   }
 }
 
-/** Applies what was chosen before; calls back when the system changes. */
-export function startTheme(changed: () => void): void {
+/** Applies what was chosen on this device before. */
+export function restoreTheme(): void {
   const theme = remembered();
   if (theme) document.documentElement.dataset.theme = theme;
+}
+
+/** Calls back when the system changes; the returned function ends that. */
+export function followSystem(changed: () => void): () => void {
   system.addEventListener("change", changed);
+  return () => system.removeEventListener("change", changed);
 }
