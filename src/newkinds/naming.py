@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ LEAST_TEXTS, LEAST_SHARE = 2, 0.05
 """So many texts of a category, and this share of them, must have a word that names it."""
 CHOICES = 30
 """Best terms of a category among which its name is put together."""
+JOINED = 0.4
+"""Of the texts that have two words, those in which one follows the other, from which on they are a pair."""
 PAIR_BONUS = 1.15
 """Of a pair of words over a single one: it says more."""
 LEAST_STEM = 3
@@ -101,6 +103,8 @@ def suggest_by_words(texts: Sequence[str], columns: IntArray, wanted: Sequence[i
         weights[share * sizes[column] < max(LEAST_TEXTS, LEAST_SHARE * sizes[column]) - 1e-9] = 0
         best = np.lexsort((numbers, -weights))[:CHOICES]
         terms = _diverse([vocabulary.terms[numbers[i]] for i in best.tolist() if weights[i] > 0])
+        share_of = {vocabulary.terms[numbers[i]]: float(share[i]) for i in range(len(numbers))}
+        terms = _joined(terms, share_of)
         if terms:
             names[column] = ", ".join(" ".join(vocabulary.shown(word) for word in term) for term in terms)
     return names
@@ -223,6 +227,17 @@ def _diverse(terms: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         ):
             chosen.append(term)
     return chosen
+
+
+def _joined(terms: list[tuple[str, ...]], share_of: dict[tuple[str, ...], float]) -> list[tuple[str, ...]]:
+    """Single words that mostly stand side by side as the pair that they are: not "rate, exchange"."""
+    for first, second in permutations([term for term in terms if len(term) == 1], 2):
+        pair = (*first, *second)
+        if share_of.get(pair, 0.0) >= JOINED * min(share_of[first], share_of[second]):
+            place = min(terms.index(first), terms.index(second))
+            rest = [term for term in terms if term not in (first, second)]
+            return [*rest[:place], pair, *rest[place:]]
+    return terms
 
 
 def _alike(word: str, other: str) -> bool:

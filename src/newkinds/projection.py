@@ -30,6 +30,8 @@ RESIDUAL_WIDTH = 16
 """Directions within categories that are looked at."""
 RIVALS = 4
 """Categories towards which a sample may lean."""
+CLEAR = 4.0
+"""By how many times a small difference a typical sample is more like its own category than like the next."""
 SETTLING = 400
 """Steps in which clouds that lie upon one another move apart."""
 FILLED = 0.32
@@ -129,16 +131,22 @@ def _clouds(features: npt.NDArray[Any], columns: IntArray, n_categories: int) ->
 
 def _leaning(similarity: FloatArray, own: IntArray, anchors: FloatArray, spread: float) -> FloatArray:
     """How far samples lie towards other categories: halfway to one that is as similar as their own."""
-    rows = np.arange(len(own))
     if similarity.shape[1] == 1:
         return np.zeros((len(own), 2))
-    behind = similarity - similarity[rows, own][:, None]
-    behind[rows, own] = -np.inf
+    behind = _behind(similarity, own)
     n_rivals = min(RIVALS, behind.shape[1] - 1)
     rivals = np.argpartition(-behind, n_rivals - 1, axis=1)[:, :n_rivals]
     pull = np.exp(np.minimum(np.take_along_axis(behind, rivals, axis=1) / spread, 0.0))
     pull *= 0.5 * pull.max(axis=1, keepdims=True) / np.maximum(pull.sum(axis=1, keepdims=True), 1e-300)
     return np.asarray(np.einsum("nr,nrk->nk", pull, anchors[rivals] - anchors[own][:, None]))
+
+
+def _behind(similarity: FloatArray, own: IntArray) -> FloatArray:
+    """How much less (or more) like other categories samples are than like their own, which counts as -inf."""
+    rows = np.arange(len(own))
+    behind = similarity - similarity[rows, own][:, None]
+    behind[rows, own] = -np.inf
+    return behind
 
 
 @dataclass(frozen=True)
@@ -181,8 +189,9 @@ def _shapes(features: npt.NDArray[Any], columns: IntArray, middles: FloatArray) 
         main = vectors[:, ::-1][:, :2]
         main = main * np.where(main.sum(axis=0) < 0, -1, 1)  # an axis has no sign of its own
         axes[column, :, : main.shape[1]] = main / np.sqrt(np.maximum(values[::-1][:2], 1e-18))
-    closeness = np.einsum("nd,nd->n", some, middles[own])
-    return _Shapes(directions, centres, axes, max(float(closeness.std()) / 3, 1e-6))
+    margins = -_behind(some @ middles.T, own).max(axis=1)
+    typical = float(np.median(margins)) if np.isfinite(margins).all() else 1.0
+    return _Shapes(directions, centres, axes, max(typical / CLEAR, 1e-6))
 
 
 def _main_directions(scatter: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
