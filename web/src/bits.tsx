@@ -42,7 +42,7 @@ function title(category: Category): string {
 }
 
 /** A share as a short bar. What it says stands beside it in words. */
-export function Bar({ share, tone }: { share: number; tone?: "size" }): JSX.Element {
+export function Bar({ share, tone }: { share: number; tone?: "amount" }): JSX.Element {
   const width = `${Math.min(Math.max(share, 0), 1) * 100}%`;
   return (
     <span class={tone ? `bar ${tone}` : "bar"} aria-hidden="true">

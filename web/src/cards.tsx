@@ -6,7 +6,7 @@ import { Bar, Chip, Command, Name, Swatch, Term } from "./bits";
 import type { Category } from "./data";
 import { usePrinting } from "./printing";
 import { Samples } from "./samples";
-import { cardId, useModel, useReport } from "./state";
+import { cardId, useModel, useReport, type Model } from "./state";
 import { count, isSuggested, number, percent, renameCommand, shownName, stabilityWord } from "./words";
 
 /** True from the moment an element is about to come into view: hundreds of cards are drawn as they are needed. */
@@ -25,6 +25,23 @@ function useSeen(): [{ current: HTMLElement | null }, boolean] {
   return [element, seen];
 }
 
+const narrow = matchMedia("(max-width: 899px)");
+
+/** About how high a card will be once it is drawn, in rem, so that the page hardly moves when it is. */
+function expectedHeight({ typical, doubtful }: Category, model: Model): number {
+  const rows = [...typical, ...doubtful];
+  const stacked = narrow.matches;
+  const frame = stacked ? 15.5 : 9.6; // heading, space, last line
+  if (rows.some((row) => model.pictures.pictures[row])) {
+    if (stacked) return frame + 7 * (Math.ceil(typical.length / 3) + Math.ceil(doubtful.length / 3));
+    return frame + 7.6 * Math.max(Math.ceil(typical.length / 6), Math.ceil(doubtful.length / 3));
+  }
+  if (rows.some((row) => model.sample(row).text !== null)) {
+    return frame + (stacked ? 3 * rows.length : Math.max(2.2 * typical.length, 3 * doubtful.length));
+  }
+  return frame + 3.5;
+}
+
 export const Card = memo(function Card({ place, largest }: { place: number; largest: number }): JSX.Element {
   const model = useModel();
   const category = model.category(place);
@@ -32,19 +49,23 @@ export const Card = memo(function Card({ place, largest }: { place: number; larg
   const printing = usePrinting();
   const open = useReport((state) => state.opened.get(place) ?? category.kind === "new") || printing;
   const drawn = useReport((state) => state.drawAll || state.revealed === place) || seen || printing;
+  // Samples that came without their texts wait for them: a card does not change once it is there.
+  const ready = useReport((state) => state.unpacking !== "busy") || !!model.report.samples;
+  const waiting = open && !(drawn && ready);
   const lit = useReport((state) => state.lit.has(place));
-  const classes = ["card", category.kind, open && "open", open && !drawn && "waiting", lit && "lit"];
+  const classes = ["card", category.kind, open && "open", waiting && "waiting", lit && "lit"];
   return (
     <article
       ref={element}
       id={cardId(category)}
       class={classes.filter(Boolean).join(" ")}
       data-kind={category.key}
+      style={{ minHeight: waiting ? `${expectedHeight(category, model)}rem` : "" }}
       tabIndex={-1}
       aria-label={shownName(category)}
     >
       <Heading category={category} place={place} open={open} largest={largest} />
-      {open && drawn && <Content category={category} place={place} />}
+      {open && !waiting && <Content category={category} place={place} />}
     </article>
   );
 });
@@ -75,7 +96,7 @@ function Heading({ category, place, open, largest }: HeadingProps): JSX.Element 
         {shownName(category) !== key && <code class="key">{key}</code>}
       </h3>
       <span class="size">
-        {category.kind === "known" && <Bar tone="size" share={size / Math.max(largest, 1)} />}
+        {category.kind === "known" && <Bar tone="amount" share={size / Math.max(largest, 1)} />}
         <span>
           {count(size, unit)}
           {labelled > 0 && <span class="dim">, {labelled === size ? "all" : number(labelled)} labelled</span>}

@@ -26,7 +26,7 @@ export function ticks(from: number, to: number, wanted = 5): number[] {
 /** A number as short as its neighbours on the axis allow. */
 function plain(value: number): string {
   if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3)) return value.toExponential(0);
-  return String(Number(value.toPrecision(4)));
+  return new Intl.NumberFormat("en", { maximumSignificantDigits: 4 }).format(value);
 }
 
 interface FrameProps {
@@ -180,7 +180,7 @@ export function HeatTable({ heat }: { heat: Heat }): JSX.Element {
                 const isChosen = x === chosen[0] && y === chosen[1];
                 const heatOf = share === null ? 0 : (share - from) / (to - from);
                 return (
-                  <td key={x} class={isChosen ? "chosen" : undefined} style={{ "--heat": `${Math.round(heatOf * 55)}%` }}>
+                  <td key={x} class={isChosen ? "chosen" : undefined} style={{ "--heat": `${Math.round(heatOf * 45)}%` }}>
                     {share === null ? <span class="dim">–</span> : percent(share)}
                     {isChosen && <span class="unseen"> (chosen)</span>}
                   </td>

@@ -66,4 +66,7 @@ export function ramp(of: "confidence" | "novelty", theme: Theme): Colour[] {
   });
 }
 
+/** Halfway between two colours. */
+export const mix = (a: Colour, b: Colour): Colour => [(a[0] + b[0]) >> 1, (a[1] + b[1]) >> 1, (a[2] + b[2]) >> 1];
+
 export const css = ([r, g, b]: Colour): string => `rgb(${r} ${g} ${b})`;

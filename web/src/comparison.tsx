@@ -76,37 +76,29 @@ export function ComparisonPage({ comparison }: { comparison: Comparison }): JSX.
 }
 
 function Runs({ comparison }: { comparison: Comparison }): JSX.Element {
-  const { before, after, unit, n_common, n_only_before, n_only_after } = comparison;
+  const { before, after, unit, n_only_before, n_only_after } = comparison;
+  const sides: [string, Side, number][] = [
+    ["Before", before, n_only_before],
+    ["After", after, n_only_after],
+  ];
   return (
-    <table class="runs">
-      <thead>
-        <tr>
-          <th />
-          <th>Run</th>
-          <th>Made</th>
-          <th class="number">{unit[1]}</th>
-          <th class="number">known kinds</th>
-          <th class="number">new kinds</th>
-          <th class="number">only here</th>
-        </tr>
-      </thead>
-      <tbody>
-        {([["Before", before, n_only_before], ["After", after, n_only_after]] as const).map(([words, side, only]) => (
-          <tr key={words}>
-            <th scope="row">{words}</th>
-            <td>
-              <bdi>{side.run}</bdi>
-            </td>
-            <td>{date(side.created)}</td>
-            <td class="number">{number(side.n_samples)}</td>
-            <td class="number">{number(side.categories.filter(({ kind }) => kind === "known").length)}</td>
-            <td class="number">{number(side.categories.filter(({ kind }) => kind === "new").length)}</td>
-            <td class="number">{number(only)}</td>
-          </tr>
-        ))}
-      </tbody>
-      <caption class="dim">{count(n_common, unit)} in both</caption>
-    </table>
+    <ul class="runs">
+      {sides.map(([words, side, only]) => {
+        const known = side.categories.filter(({ kind }) => kind === "known").length;
+        return (
+          <li key={words}>
+            <h3>
+              {words}: <bdi>{side.run}</bdi>
+            </h3>
+            <p class="dim">
+              {date(side.created)}. {count(side.n_samples, unit)}
+              {only > 0 && `, ${number(only)} of them only here`}. {number(known)} known and{" "}
+              {number(side.categories.length - known)} new kinds.
+            </p>
+          </li>
+        );
+      })}
+    </ul>
   );
 }
 

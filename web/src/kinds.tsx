@@ -1,6 +1,6 @@
 /** The lists of new and of known kinds, with search, order and a list to jump from. */
 import type { JSX } from "preact";
-import { useMemo } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { Chip } from "./bits";
 import { Card } from "./cards";
 import { useModel, useReport, type Sort } from "./state";
@@ -26,6 +26,7 @@ export function Kinds({ kind }: { kind: "new" | "known" }): JSX.Element | null {
   const model = useModel();
   const { places, total, query } = useListed(kind);
   const largest = useMemo(() => Math.max(...model.report.categories.map(({ size }) => size), 1), []);
+  const stable = useMemo(() => model.report.categories.some((one) => one.kind === kind && one.stability !== null), []);
   if (!total) return null;
   return (
     <section id={kind} aria-labelledby={`${kind}-heading`}>
@@ -40,7 +41,7 @@ export function Kinds({ kind }: { kind: "new" | "known" }): JSX.Element | null {
           {kind === "new" && <KnownMatches />}.
         </p>
       )}
-      <div class={`cards ${kind}`}>
+      <div class={stable ? `cards ${kind}` : `cards ${kind} plain`}>
         {places.map((place) => (
           <Card key={place} place={place} largest={largest} />
         ))}
@@ -55,7 +56,7 @@ function KnownMatches(): JSX.Element | null {
   if (!total) return null;
   return (
     <>
-      , and <a href="#known">{number(places.length)} known ones</a>
+      ; of the known kinds, {places.length ? <a href="#known">{number(places.length)}</a> : "none"}
     </>
   );
 }
@@ -64,6 +65,7 @@ function Toolbar({ kind, places }: { kind: "new" | "known"; places: number[] }):
   const model = useModel();
   const query = useReport((state) => state.query);
   const sort = useReport((state) => state.sort);
+  const [jumping, setJumping] = useState(false);
   const anyOpen = useReport(() => places.some((place) => model.isOpen(place)));
   return (
     <div class="toolbar" role="search" aria-label={kind === "new" ? "Search all kinds" : "Search all kinds again"}>
@@ -88,16 +90,18 @@ function Toolbar({ kind, places }: { kind: "new" | "known"; places: number[] }):
       <button type="button" class="quiet" onClick={() => model.setOpen(places, !anyOpen)}>
         {anyOpen ? "Fold all" : "Unfold all"}
       </button>
-      <details class="jump">
-        <summary>Jump to</summary>
-        <ul>
+      <button type="button" class="quiet" aria-expanded={jumping} onClick={() => setJumping(!jumping)}>
+        Jump to
+      </button>
+      {jumping && (
+        <ul class="jump">
           {places.map((place) => (
             <li key={place}>
               <Chip id={model.category(place).id} note={number(model.category(place).size)} />
             </li>
           ))}
         </ul>
-      </details>
+      )}
     </div>
   );
 }

@@ -65,7 +65,7 @@ function Suspects(): JSX.Element {
               <Chip id={suspect.likely} />
             </p>
             <Term word="suspect">
-              <Probability share={suspect.probability} word="likely" />
+              <Probability share={suspect.probability} word="likely wrong" />
             </Term>
           </li>
         ))}

@@ -11,7 +11,7 @@ export function Picture({ sample, small }: { sample: Sample; small?: boolean }):
   const classes = ["picture", pixelated && "pixelated", small && "small"].filter(Boolean).join(" ");
   const id = sample.id ?? `row ${sample.row}`;
   return sample.picture ? (
-    <img class={classes} src={sample.picture} alt={id} title={id} loading="lazy" decoding="async" />
+    <img class={classes} src={sample.picture} alt={id} title={id} decoding="async" />
   ) : (
     <span class={`${classes} none`} title={id}>
       <bdi>{id}</bdi>
@@ -24,10 +24,12 @@ export function Samples({ rows, doubt }: { rows: readonly Row[]; doubt?: boolean
   const model = useModel();
   useReport((state) => state.texts); // samples change once their texts are there
   const points = useReport((state) => state.points);
+  const busy = useReport((state) => state.unpacking === "busy"); // room is kept for what comes
   const samples = rows.map((row) => model.sample(row));
   const sure = (row: Row): JSX.Element | null => {
     const confidence = points?.confidence[row];
-    return doubt && confidence !== undefined ? <span class="sure">{percent(confidence / 255)}</span> : null;
+    if (!doubt || (confidence === undefined && !busy)) return null;
+    return <span class={busy ? "sure pending" : "sure"}>{percent((confidence ?? 0) / 255)}</span>;
   };
   if (samples.some(({ picture }) => picture)) {
     return (

@@ -65,7 +65,7 @@ function Confusions({ truth }: { truth: Truth }): JSX.Element | null {
             <th>In truth</th>
             <th>Taken for</th>
             <th class="number">Samples</th>
-            <th>Share of the true kind</th>
+            <th>Share of it</th>
           </tr>
         </thead>
         <tbody>

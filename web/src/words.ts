@@ -36,7 +36,7 @@ export function quoted(text: string): string {
 
 /** A name that reads well in double quotes where no shell would find a meaning in it. */
 export function quotedName(name: string): string {
-  return /^[\p{L}\p{N} _.,:;/&()+-]*$/u.test(name) && !name.startsWith("-") ? `"${name}"` : quoted(name);
+  return /^[\p{L}\p{N} _.,:;/&()+…-]*$/u.test(name) && !name.startsWith("-") ? `"${name}"` : quoted(name);
 }
 
 export function renameCommand(run: string, key: string, name: string): string {

@@ -37,6 +37,10 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
     gestures.hovered(null, 0, 0);
   };
 
+  const gone = (event: PointerEvent): void => {
+    if (event.pointerType !== "touch") leave(); // a finger always leaves; what it chose stays
+  };
+
   const down = (event: PointerEvent): void => {
     if (event.button !== 0) return;
     const [x, y] = spot(event);
@@ -126,7 +130,7 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
     ["pointermove", move],
     ["pointerup", up],
     ["pointercancel", up],
-    ["pointerleave", leave],
+    ["pointerleave", gone],
     ["keydown", key],
   ];
   for (const [name, listener] of listeners) element.addEventListener(name, listener as EventListener);

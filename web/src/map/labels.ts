@@ -5,7 +5,8 @@ import { isSuggested, shownName } from "../words";
 import type { Cloud } from "./cloud";
 import type { View } from "./view";
 
-const LONGEST = 26;
+/** Letters of a name; fewer on a small screen. */
+const LONGEST = { wide: 26, narrow: 18 };
 const HEIGHT = 16;
 /** A category that reaches less far than this many pixels would vanish under its name: the name stands above it. */
 const SMALL = 26;
@@ -36,13 +37,14 @@ export class Labels {
     private readonly categories: readonly Category[],
     private readonly context: CanvasRenderingContext2D,
   ) {
+    const longest = context.canvas.clientWidth < 500 ? LONGEST.narrow : LONGEST.wide;
     const family = getComputedStyle(document.documentElement).fontFamily;
     this.labels = categories
       .map((category, place): Label | null => {
         const middle = cloud.middles[place];
         if (!middle) return null;
         const name = shownName(category).replace(/\s+/g, " ");
-        const words = name.length > LONGEST ? `${cut(name, LONGEST - 1).trimEnd()}…` : name;
+        const words = name.length > longest ? `${cut(name, longest - 1).trimEnd()}…` : name;
         const font = `${isSuggested(category) ? "italic " : ""}600 12px ${family}`;
         context.font = font;
         return { place, words, font, width: context.measureText(words).width, middle };

@@ -1,6 +1,6 @@
 /** Which colour is which kind: a list to search, new kinds first; a click lights a kind on the map. */
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { Name, Swatch } from "../bits";
 import { css, ramp } from "../colours";
 import { useModel, useReport, type ColourBy } from "../state";
@@ -26,6 +26,19 @@ export function Legend(): JSX.Element {
     const category = model.category(place);
     return `${shownName(category)}\n${category.key}`.toLowerCase().includes(words);
   });
+  // Two hundred kinds are one stop of the Tab key; arrows go through them.
+  const [current, setCurrent] = useState(0);
+  const list = useRef<HTMLUListElement>(null);
+  const walk = (event: KeyboardEvent): void => {
+    const steps: Record<string, number> = { ArrowDown: current + 1, ArrowUp: current - 1, Home: 0, End: shown.length - 1 };
+    const next = steps[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    const index = Math.min(Math.max(next, 0), shown.length - 1);
+    setCurrent(index);
+    list.current?.querySelectorAll("button")[index]?.focus();
+  };
+  const stop = Math.min(current, shown.length - 1);
   return (
     <aside class="legend" aria-label="Legend">
       <ColourChoice />
@@ -41,16 +54,16 @@ export function Legend(): JSX.Element {
           All
         </button>
       </div>
-      <ul>
-        {shown.map((place) => (
-          <Entry key={place} place={place} />
+      <ul ref={list} onKeyDown={walk}>
+        {shown.map((place, i) => (
+          <Entry key={place} place={place} stop={i === stop} />
         ))}
       </ul>
     </aside>
   );
 }
 
-function Entry({ place }: { place: number }): JSX.Element {
+function Entry({ place, stop }: { place: number; stop: boolean }): JSX.Element {
   const model = useModel();
   const category = model.category(place);
   const lit = useReport((state) => state.lit.has(place));
@@ -60,6 +73,7 @@ function Entry({ place }: { place: number }): JSX.Element {
         type="button"
         class={category.kind}
         aria-pressed={lit}
+        tabIndex={stop ? 0 : -1}
         data-legend={category.key}
         title={category.key}
         onClick={() => model.toggleLight(place)}

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { cut, Name, Swatch } from "../bits";
 import { Picture } from "../samples";
 import { useModel, useReport, type Model } from "../state";
-import { number, percent } from "../words";
+import { isSuggested, number, percent } from "../words";
 import { listen } from "./gestures";
 import { Legend } from "./legend";
 import { Scene, type Look } from "./scene";
@@ -29,7 +29,10 @@ export function MapSection(): JSX.Element | null {
   return (
     <section id="map" aria-labelledby="map-heading">
       <h2 id="map-heading">Map</h2>
-      <p class="intro dim">{report.map.explanation}</p>
+      <p class="intro dim">
+        {report.map.explanation}
+        {report.categories.some(isSuggested) && " Names in italics are suggestions."}
+      </p>
       <div class="map-frame">
         <Stage />
         <Legend />

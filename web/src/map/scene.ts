@@ -1,5 +1,5 @@
 /** The map as a thing that draws itself: points, names, the ring around the point under the cursor. No framework. */
-import { ramp, type Colour, type Theme } from "../colours";
+import { css, mix, ramp, type Colour, type Theme } from "../colours";
 import type { Category, Points } from "../data";
 import type { ColourBy } from "../state";
 import { Cloud } from "./cloud";
@@ -13,7 +13,7 @@ import { WebGLRenderer } from "./webgl";
 export const counters = { drawn: 0, frames: 0 };
 
 const PAPER: Record<Theme, Colour> = { light: [255, 255, 255], dark: [28, 31, 35] };
-const INK: Record<Theme, string> = { light: "#1d2025", dark: "#f2f3f5" };
+const INK: Record<Theme, Colour> = { light: [29, 32, 37], dark: [242, 243, 245] };
 const SHADE: Record<Theme, Colour> = { light: [150, 152, 156], dark: [120, 124, 130] };
 /** Screens with more device pixels than this gain nothing that an eye would see. */
 const LARGEST_RATIO = 2;
@@ -73,7 +73,8 @@ export class Scene {
       lit.size && !lit.has(place) ? 0 : kind === "new" || lit.has(place) || colourBy !== "kind" ? 0.85 : 0.55,
     );
     this.renderer.paint({
-      colours,
+      // Known kinds are grey; one that is lit must stand out all the same.
+      colours: colours.map((colour, place) => (lit.has(place) && this.categories[place]?.kind === "known" ? mix(colour, INK[theme]) : colour)),
       alphas,
       ramp: colourBy === "kind" ? null : ramp(colourBy, theme),
       measure: colourBy === "novelty" ? "novelty" : "confidence",
@@ -140,9 +141,8 @@ export class Scene {
     const fine = this.overlayCanvas.width / this.view.width;
     this.overlay.setTransform(fine, 0, 0, fine, 0, 0);
     this.overlay.clearRect(0, 0, this.view.width, this.view.height);
-    const [r, g, b] = PAPER[theme];
-    this.labels.draw(this.view, lit, INK[theme], `rgb(${r} ${g} ${b} / 0.85)`);
-    if (this.hovered !== null) this.ring(this.hovered, INK[theme]);
+    this.labels.draw(this.view, lit, css(INK[theme]), css(PAPER[theme]));
+    if (this.hovered !== null) this.ring(this.hovered, css(INK[theme]));
     counters.drawn = this.cloud.n;
     counters.frames++;
   }

@@ -123,17 +123,18 @@ export class WebGLRenderer implements Renderer {
   /** Milliseconds that a frame takes. Without a graphics card a browser runs WebGL on the processor, and slowly. */
   measure(view: View, size: number, ratio: number): number {
     const finish = (): void => this.gl.readPixels(0, 0, 1, 1, this.gl.RGBA, this.gl.UNSIGNED_BYTE, new Uint8Array(4));
-    this.draw(view, size, ratio); // the first frame also compiles
-    finish();
-    const start = performance.now();
-    this.draw(view, size, ratio);
-    finish();
-    return performance.now() - start;
+    const frame = (): number => {
+      const start = performance.now();
+      this.draw(view, size, ratio);
+      finish();
+      return performance.now() - start;
+    };
+    frame(); // the first one also compiles
+    return Math.min(frame(), frame());
   }
 
   destroy(): void {
     this.canvas.removeEventListener("webglcontextlost", this.lost);
-    this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
 
   private uniform(name: string): WebGLUniformLocation | null {
