@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test quick check install clean
+.PHONY: help demo test quick check web install clean
 
 help:      ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*##/make \1\t/'
@@ -21,6 +21,9 @@ check: install     ## format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+web:       ## build the front end of the pages (needs Node 20 or later)
+	cd web && npm ci --no-audit --no-fund && npm run build
+
 install: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
@@ -29,4 +32,4 @@ install: .venv/installed
 	touch $@
 
 clean:     ## remove what was made
-	rm -rf .venv dist build newkinds-demo
+	rm -rf .venv dist build newkinds-demo web/node_modules

@@ -96,6 +96,13 @@ def test_other_samples_are_named_by_the_known_kinds_near_them() -> None:
     assert suggest_by_neighbours(middles, [], names, [2, 3]) == {}
 
 
+def test_two_categories_near_the_same_kinds_are_told_apart_if_possible() -> None:
+    middles = np.array([[1, 0, 0], [0.9, 0.1, 0], [0, 0, 1], [1, 0.05, 0], [1, 0.05, 0], [1, 0.05, 0.0]])
+    names = ["a", "b", "c", "new-1", "new-2", "new-3"]
+    suggestions = suggest_by_neighbours(middles, [0, 1, 2], names, [3, 4, 5])
+    assert suggestions == {3: "near a, b", 4: "near a, b, c", 5: "near a, b"}
+
+
 def test_texts_without_words_fall_back_on_their_neighbours() -> None:
     features = np.repeat(np.eye(3), 4, axis=0)
     columns = np.repeat(np.arange(3), 4)

@@ -39,7 +39,8 @@ PAIR_BONUS = 1.15
 """Of a pair of words over a single one: it says more."""
 LEAST_STEM = 3
 """Letters that two forms of one word share at least."""
-NEAR_KINDS = 2
+NEAR_KINDS, MOST_NEAR = 2, 4
+"""Known kinds that name a new one: two, or more where that tells it from another."""
 WORD = re.compile(r"(?<![\w])[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")
 """Scripts that put no blank between words (Thai, Chinese, Japanese): there pairs of letters stand for words."""
@@ -127,11 +128,14 @@ def suggest_by_neighbours(
         The categories to name.
     """
     candidates = [column for column in known if middles[column].any()]
-    suggestions = {}
+    suggestions: dict[int, str] = {}
     for column in wanted:
         if candidates and middles[column].any():
-            order = np.argsort(-(middles[candidates] @ middles[column]), kind="stable")[:NEAR_KINDS]
-            suggestions[column] = f"near {', '.join(names[candidates[i]] for i in order)}"
+            order = np.argsort(-(middles[candidates] @ middles[column]), kind="stable")
+            nearest = [names[candidates[i]] for i in order[:MOST_NEAR]]
+            choices = [f"near {', '.join(nearest[:n])}" for n in range(NEAR_KINDS, MOST_NEAR + 1)]
+            free = (choice for choice in choices if choice not in suggestions.values())
+            suggestions[column] = next(free, choices[0])
     return suggestions
 
 

@@ -24,7 +24,7 @@ from newkinds import __version__
 from newkinds.advice import record_advice
 from newkinds.data import FeatureSet, read_array
 from newkinds.data.pictures import png
-from newkinds.data.thumbnails import Thumbnails, webp
+from newkinds.data.thumbnails import Thumbnails
 from newkinds.data.writing import text_column
 from newkinds.encoders import SampleEncoder, given_encoder
 from newkinds.engine import normalised
@@ -160,9 +160,11 @@ def samples_table(discovery: Result, *, pictures: bool = False) -> pa.Table:
 def _with_pictures(table: pa.Table, collection: FeatureSet, rows: slice) -> pa.Table:
     if collection.images is None:
         return table
-    write = webp if isinstance(collection.images, Thumbnails) else png
-    pictures = pa.array([write(image) for image in collection.images[rows]], type=pa.binary())
-    return table.append_column(PICTURES, pictures)
+    if isinstance(collection.images, Thumbnails):
+        pictures = collection.images.packed(rows)
+    else:
+        pictures = [png(image) for image in collection.images[rows]]
+    return table.append_column(PICTURES, pa.array(pictures, type=pa.binary()))
 
 
 def _samples_table(discovery: Result, rows: slice, features: npt.NDArray[Any]) -> pa.Table:

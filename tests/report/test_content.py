@@ -143,7 +143,7 @@ def test_long_texts_are_cut_until_they_fit(tmp_path, monkeypatch, limit):
     run = with_texts(tmp_path / "run", 1500)
     whole = read_page(run / "report.html")
     assert {len(text) for text in whole.texts["texts"]} == {1500}
-    monkeypatch.setattr(content_module, "PAGE_BYTES", limit)
+    monkeypatch.setattr(content_module, "PAGE_BYTES", limit + content_module.FRAME_BYTES)
     page = parse_page(make_report(run))
     assert {len(text) for text in page.texts["texts"]} < {500, 200, 100, 50, 0}
     blocks = re.findall(r"<script type=.*?</script>", page.html, flags=re.S)
@@ -153,8 +153,9 @@ def test_long_texts_are_cut_until_they_fit(tmp_path, monkeypatch, limit):
 def test_pictures_are_left_out_where_they_do_not_fit(photos_run, monkeypatch):
     whole = read_page(photos_run / "report.html")
     assert len(whole.pictures["pictures"]) == 90
-    room = len(whole.html) - len(json.dumps(whole.pictures)) // 2
-    monkeypatch.setattr(content_module, "PAGE_BYTES", room - 100_000)  # script and style do not count there
+    blocks = re.findall(r"<script type=.*?</script>", whole.html, flags=re.S)
+    room = sum(map(len, blocks)) - len(json.dumps(whole.pictures)) // 2
+    monkeypatch.setattr(content_module, "PAGE_BYTES", room + content_module.FRAME_BYTES)
     page = parse_page(make_report(photos_run))
     shown = set(page.pictures["pictures"])
     assert 0 < len(shown) < 90

@@ -17,7 +17,7 @@ SIZE = 128
 QUALITY, METHOD = 72, 2
 """Of WebP: a photo takes three to four kilobytes, and a millisecond or two."""
 THREADS = 4
-"""Pillow decodes without holding Python's lock."""
+"""Pillow decodes and encodes without holding Python's lock."""
 
 
 class Thumbnails(Sequence[Picture]):
@@ -45,6 +45,11 @@ class Thumbnails(Sequence[Picture]):
             return _picture(self._items[operator.index(at)])
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(_picture, self._items[at]))
+
+    def packed(self, rows: slice) -> list[bytes]:
+        """Some of the pictures as the bytes of WebP files."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            return list(pool.map(lambda item: webp(_picture(item)), self._items[rows]))
 
 
 def webp(image: Picture) -> bytes:

@@ -39,6 +39,8 @@ from newkinds.run_folder import (
 )
 
 PAGE_BYTES = 15_000_000
+FRAME_BYTES = 200_000
+"""Of these for script, style and the page around the data."""
 SHOWN_PICTURES, SHOWN_OTHERS = (12, 6), (6, 4)
 """Samples of a category that are shown as typical, and as doubtful: pictures take less room than texts and ids."""
 NEAREST = 4
@@ -138,7 +140,7 @@ def report_blocks(folder: Path, *, with_map: bool = True) -> Blocks:
     view = View(folder, with_map)
     content = _content(view)
     points = _packed(_points(view))
-    room = PAGE_BYTES - len(points)
+    room = PAGE_BYTES - FRAME_BYTES - len(points)
     texts = _texts(view, int(room * TEXT_SHARE))
     described = as_script(content)
     room -= len(texts) + len(described.encode())
