@@ -30,13 +30,24 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
-    **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics"), 0),
+    **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics", "discriminants"), 0),
     **dict.fromkeys(("raw_samples", "runtime", "staging", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
     "selection": 2,
     "methods": 3,
     **dict.fromkeys(
-        ("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering", "gathering"), 4
+        (
+            "predictions",
+            "workbooks",
+            "runs",
+            "kinds",
+            "sorting",
+            "encoders",
+            "answering",
+            "gathering",
+            "separation",
+        ),
+        4,
     ),
     **dict.fromkeys(("report", "benchmark", "discovery", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
@@ -87,7 +98,9 @@ def test_importing_the_package_is_light() -> None:
 
 
 def test_looking_at_a_run_does_not_wait_for_pytorch() -> None:
-    rooms = ", ".join(f"newkinds.{room}" for room in ("cli", "terminal", "kinds", "sorting", "predictions"))
+    rooms = ", ".join(
+        f"newkinds.{room}" for room in ("cli", "terminal", "kinds", "separation", "sorting", "predictions")
+    )
     code = f"import sys, {rooms}; print('torch' in sys.modules)"
     assert run_python(code) == "False"
 

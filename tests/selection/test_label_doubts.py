@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from newkinds import discriminants
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.selection import label_doubts
 from newkinds.selection.label_doubts import SUSPECTED, LabelDoubts, doubt_labels
@@ -140,8 +141,8 @@ def test_samples_beyond_the_excerpt_are_judged_too(monkeypatch: pytest.MonkeyPat
 def test_wide_features_are_projected(monkeypatch: pytest.MonkeyPatch) -> None:
     features, truth = clusters(6, 30, width=200)
     rows = np.arange(4, 180, 25)
-    monkeypatch.setattr(label_doubts, "WIDEST", 100)
-    monkeypatch.setattr(label_doubts, "PROJECTED", 60)
+    monkeypatch.setattr(discriminants, "WIDEST", 100)
+    monkeypatch.setattr(discriminants, "PROJECTED", 60)
     doubts = doubts_of(features, flipped(truth, rows, 6), truth)
     assert set(doubts.rows) <= set(rows)
     assert len(doubts) >= len(rows) / 2

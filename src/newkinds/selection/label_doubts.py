@@ -29,6 +29,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
+from newkinds.discriminants import projected, random_projection, within_covariance
 from newkinds.engine.clustering import category_sums
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.selection.problem import Problem
@@ -38,8 +39,6 @@ SUSPECTED = 0.6
 FOLDS = 10
 UNLABELLED_WEIGHT = 0.3
 """Of an unlabelled sample in the mean of a known category, where a labelled one has 1: it may belong elsewhere."""
-SPHERES = 2.0
-"""The sphere counts as so many samples for each feature in the covariance within categories."""
 LIKE_CONFUSED = 0.2
 """Part of the wrong labels that go to categories which are like the right one; the others go to any."""
 MOST_WRONG = 0.3
@@ -59,8 +58,6 @@ TRAINED_ELEMENTS = 1 << 25
 """Their scores, in float32 128 MiB: of more than 1,024 categories the excerpt is smaller."""
 FITTED_ELEMENTS = 1 << 19
 """Scores that the model of the labels is fitted on."""
-WIDEST, PROJECTED = 1024, 512
-"""Wider features are projected at random: a covariance of more would take longer than all the rest."""
 JUDGED_ROWS = 1 << 12
 """Samples beyond the excerpt that are judged at a time."""
 
@@ -126,16 +123,10 @@ class _Labelled:
         return _Labelled(self.sums - part.sums, self.counts - part.counts, self.products - part.products)
 
     def covariance(self) -> FloatArray:
-        """Within the categories, mixed with that of a sphere."""
-        width = len(self.products)
+        """Within the categories."""
         means = self.sums / np.maximum(self.counts, 1)[:, None]
         degrees = float(np.maximum(self.counts - 1, 0).sum())
-        within = (self.products - means.T @ self.sums) / max(degrees, 1.0)
-        variance = float(np.trace(within)) / width
-        if not variance > np.finfo(np.float32).eps / width:  # no category has two samples that differ
-            return np.eye(width)
-        sphere = SPHERES * width / (SPHERES * width + degrees)
-        return np.asarray((1 - sphere) * within + sphere * variance * np.eye(width))
+        return within_covariance(self.products - means.T @ self.sums, degrees)
 
 
 @dataclass(frozen=True)
@@ -235,7 +226,7 @@ def doubt_labels(problem: Problem, columns: IntArray, n_categories: int) -> Labe
         return LabelDoubts(nobody, nobody, np.empty(0), n_judged=0)
     rows = np.flatnonzero(problem.labelled)
     own = problem.columns[rows]
-    projection = _projection(problem.samples.width)
+    projection = random_projection(problem.samples.width)
     unlabelled = _unlabelled_members(problem, columns, n_categories, projection)
     learnt = _excerpt(own, min(TRAINED, max(1, TRAINED_ELEMENTS // n_categories)))
     features = _take(problem, rows[learnt], projection)
@@ -258,26 +249,13 @@ def doubt_labels(problem: Problem, columns: IntArray, n_categories: int) -> Labe
     return LabelDoubts(rows[doubtful], likely[doubtful], probabilities[doubtful], n_judged)
 
 
-def _projection(width: int) -> npt.NDArray[np.float32] | None:
-    """A random projection of wide features, always the same; None where they are not wide."""
-    if width <= WIDEST:
-        return None
-    drawn = np.random.default_rng(width).standard_normal((width, PROJECTED), dtype=np.float32)
-    return drawn / np.float32(np.sqrt(PROJECTED))
-
-
-def _projected(features: npt.NDArray[np.float32], projection: npt.NDArray[np.float32] | None) -> Any:
-    return features if projection is None else features @ projection
-
-
 def _take(problem: Problem, rows: IntArray, projection: npt.NDArray[np.float32] | None) -> npt.NDArray[np.float32]:
     """The features of some samples, as the classifier takes them."""
-    if projection is None:
-        return np.asarray(problem.samples.take(rows).cpu().numpy())
-    taken = np.empty((len(rows), PROJECTED), dtype=np.float32)
+    width = problem.samples.width if projection is None else projection.shape[1]
+    taken = np.empty((len(rows), width), dtype=np.float32)
     for first in range(0, len(rows), JUDGED_ROWS):
         block = slice(first, first + JUDGED_ROWS)
-        taken[block] = problem.samples.take(rows[block]).cpu().numpy() @ projection
+        taken[block] = projected(problem.samples.take(rows[block]).cpu().numpy(), projection)
     return taken
 
 
@@ -288,7 +266,7 @@ def _unlabelled_members(
     assigned = np.where(problem.labelled, UNLABELLED, columns)[samples.own]
     sums, counts = category_sums(samples, torch.from_numpy(assigned).to(samples.device)[:, None], n_categories)
     weights = np.where(np.arange(n_categories) < problem.n_known, UNLABELLED_WEIGHT, 1.0)
-    of_category = _projected(sums[0].cpu().numpy(), projection).astype(np.float64)
+    of_category = projected(sums[0].cpu().numpy(), projection).astype(np.float64)
     return _Members(weights[:, None] * of_category, weights * counts[0].cpu().numpy())
 
 
