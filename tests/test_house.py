@@ -30,13 +30,14 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "newkinds"
 
 LEVELS = {
-    **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics"), 0),
+    **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics", "discriminants"), 0),
     **dict.fromkeys(("raw_samples", "runtime", "staging", "visible", "workers"), 0),
     **dict.fromkeys(("engine", "data", "run_folder", "run_record", "journal"), 1),
     "selection": 2,
     "methods": 3,
     **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
     **dict.fromkeys(("gathering", "advice", "middles", "naming", "stop_words", "projection", "comparing"), 4),
+    **dict.fromkeys(("separation",), 4),
     "editing": 5,
     **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
@@ -87,7 +88,9 @@ def test_importing_the_package_is_light() -> None:
 
 
 def test_looking_at_a_run_does_not_wait_for_pytorch() -> None:
-    rooms = ", ".join(f"newkinds.{room}" for room in ("cli", "terminal", "kinds", "sorting", "predictions"))
+    rooms = ", ".join(
+        f"newkinds.{room}" for room in ("cli", "terminal", "kinds", "separation", "sorting", "predictions")
+    )
     code = f"import sys, {rooms}; print('torch' in sys.modules)"
     assert run_python(code) == "False"
 

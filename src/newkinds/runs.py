@@ -260,6 +260,7 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
         "stopped": model.stopped_,
         "n_iter": model.n_iter_,
         "warnings": list(collection.notes),
+        "suspected_labels": _suspected_labels(model),
         "seconds": {name: round(value, 3) for name, value in discovery.seconds.items()},
         "versions": {
             "newkinds": __version__,
@@ -341,6 +342,15 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
             model.size_ratio_ = ratio
         model.objective_curve_ = model.rehearsal_ = None
     return model
+
+
+def _suspected_labels(model: CategoryDiscoverer) -> list[list[float]] | None:
+    """Row, likely category and probability of being wrong of each label that looks so; None if none was judged."""
+    doubts = model.label_doubts_
+    if doubts is None:
+        return None
+    rows = zip(doubts.rows.tolist(), doubts.likely.tolist(), doubts.probabilities.tolist(), strict=True)
+    return [[row, likely, round(probability, 4)] for row, likely, probability in rows]
 
 
 def _suggestions(record: dict[str, Any]) -> dict[int, str]:

@@ -178,6 +178,25 @@ def test_restored_from_its_arrays(name: str, collection: tuple[np.ndarray, np.nd
         make(name).restore({key: value for key, value in model.fitted_arrays().items() if key != "weights"})
 
 
+def test_wrong_labels_are_doubted(name: str) -> None:
+    source = digits()
+    assert source.truth is not None
+    labels = np.where((source.truth < 5) & (np.arange(len(source.truth)) % 2 == 0), source.truth + 10, -1)[:900]
+    wrong = np.flatnonzero(labels >= 0)[::40]
+    labels[wrong] = 10 + (labels[wrong] - 9) % 5
+    model = make(name, n_categories=10).fit(source.features[:900], labels)
+    doubts = model.label_doubts_
+    if doubts is None:
+        assert name == "kmeans"
+        return
+    assert doubts.n_judged == (labels >= 0).sum()
+    assert np.isin(wrong, doubts.rows).mean() >= 0.7
+    assert len(doubts) <= 2 * len(wrong)  # some of these quick fits take a part of a known category for a new one
+    assert np.isin(doubts.likely, model.categories_).all()
+    right = np.isin(doubts.likely, model.known_categories_) & np.isin(doubts.rows, wrong)
+    np.testing.assert_array_equal(doubts.likely[right], source.truth[doubts.rows[right]] + 10)
+
+
 def test_everything_labelled_is_allowed(name: str, collection: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = collection
     given = y >= 0

@@ -26,6 +26,7 @@ from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.raw_samples import kind_of_samples, refuse_odd
 from newkinds.selection.calibration import Calibration
+from newkinds.selection.label_doubts import LabelDoubts, doubt_labels
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
 from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
 
@@ -92,6 +93,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         there was only one training, NaN for a category without unlabelled samples.
     n_categories_search_ : CategoryCount or None
         How the number of categories was found, where it was not given.
+    label_doubts_ : LabelDoubts or None
+        Labels that look wrong, `likely` being ids; None where labels are not used, and in a loaded model.
     n_iter_ : int
     stopped_ : str
         Why fitting ended: "max_iter" or "converged".
@@ -229,6 +232,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.known_categories_ = problem.known
         self.n_categories_ = n_categories
         self.labels_ = self.categories_[position[columns]]
+        self.label_doubts_: LabelDoubts | None = None
+        if self._uses_labels:
+            doubts = doubt_labels(problem, columns, n_categories)
+            self.label_doubts_ = replace(doubts, likely=self.categories_[position[doubts.likely]])
         self.n_iter_ = outcome.n_iter
         self.stopped_ = outcome.stopped
         for name, value in outcome.facts.items():
@@ -381,7 +388,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.weights_, self.temperature_, self.calibration_ = weights, temperature, calibration
         self.categories_, self.known_categories_, self.labels_ = categories, known, labels
         self.n_categories_, self.n_features_in_ = weights.shape
-        self.n_categories_search_ = self.stability_ = None
+        self.n_categories_search_ = self.stability_ = self.label_doubts_ = None
         self._name_categories(None)
         return self
 
