@@ -135,6 +135,25 @@ def saved_predictions(
     return table.filter(chosen)
 
 
+def suspected_labels(run: str | Path, record: dict[str, Any]) -> pa.Table:
+    """Labelled samples whose label looks wrong, the most doubtful first.
+
+    Columns as `saved_predictions` has them, and two more: `likely`, the kind that the sample looks like, and
+    `label_doubt`, the probability that its label is wrong.
+    """
+    suspects = record.get("suspected_labels")
+    if suspects is None:
+        raise InputError("the labels of this run were not judged: it has none, or an earlier version made it")
+    names = {category["id"]: category["name"] for category in record["categories"]}
+    if any(row >= record["source"]["samples"] or likely not in names for row, likely, _ in suspects):
+        raise InputError(f"{run} is damaged: suspected_labels names samples or categories that it does not have")
+    table = read_predictions(run, record, pictures=False).take(
+        pa.array([row for row, _, _ in suspects], pa.int64())
+    )
+    table = table.append_column("likely", text_column("likely", [names[likely] for _, likely, _ in suspects]))
+    return table.append_column("label_doubt", pa.array([doubt for *_, doubt in suspects], pa.float32()))
+
+
 def format_of(path: Path | str | None, wanted: str | None) -> PredictionFormat:
     """The format asked for, or that of the file's ending; CSV for standard output."""
     name = wanted or ("csv" if path is None else Path(path).suffix.removeprefix(".").lower())

@@ -15,7 +15,8 @@ import pytest
 from newkinds import FeatureSet, InputError, discover
 from newkinds.report import content as content_module
 from newkinds.report import make_report, write_report
-from newkinds.report.content import PAGE_BYTES, as_script, cut, sentence
+from newkinds.report.content import PAGE_BYTES, as_script, cut
+from newkinds.report.doubts import sentence
 from newkinds.run_folder import read_run
 from tests.commands.command_line import fail, printed, succeed
 from tests.report.conftest import HOSTILE, grouped, half_labelled, save

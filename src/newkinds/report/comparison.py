@@ -8,7 +8,8 @@ import numpy as np
 
 from newkinds import __version__
 from newkinds.comparing import Comparison
-from newkinds.report.content import Blocks, as_script, cut, rounded, sentence
+from newkinds.report.content import Blocks, as_script, cut, rounded
+from newkinds.report.doubts import sentence
 from newkinds.report.page import render
 from newkinds.report.words import UNITS, counted, spoken
 from newkinds.run_folder import category_names

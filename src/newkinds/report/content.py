@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from newkinds.advice import Advice, record_advice
 from newkinds.data.files import read_array
 from newkinds.errors import InputError
 from newkinds.kinds import exemplars, given_labels, read_run_features
@@ -26,7 +25,8 @@ from newkinds.middles import blocks, category_middles
 from newkinds.names import MEANINGS, UNSURE
 from newkinds.projection import Projection, project
 from newkinds.report.charts import curve_charts, how_facts
-from newkinds.report.words import UNITS, counted, summary
+from newkinds.report.doubts import all_advice
+from newkinds.report.words import UNITS, summary
 from newkinds.run_folder import (
     MAP_FILE,
     category_names,
@@ -170,7 +170,7 @@ def _content(view: View) -> dict[str, Any]:
     ]
     truth = _truth(view, categories)
     unit = UNITS[encoder["kind"] if encoder else "features"]
-    advice = _advice(view, len(record.get("suspected_labels") or ()))
+    advice = all_advice(record, view.features, view.columns, unit, view.folder.name)
     return {
         "page": "report",
         "title": record["source"]["name"],
@@ -240,35 +240,6 @@ def _categories(view: View) -> list[dict[str, Any]]:
 def rounded(value: Any) -> float | None:
     """A number as the page shows it."""
     return None if value is None else round(float(value), 4)
-
-
-def _advice(view: View, n_suspects: int) -> list[Advice]:
-    """What to look at: the run's own, then what its features show, then notes on the source."""
-    run = view.folder.name
-    advice: list[Advice] = []
-    if n_suspects:
-        verb = "looks" if n_suspects == 1 else "look"
-        advice.append(
-            Advice(
-                "labels",
-                f"{counted(n_suspects, ('label', 'labels'))} {verb} wrong",
-                "Models that had not seen these labels are sure of another kind. Correct them in your source, or "
-                "in a table of labels, and discover again.",
-                "newkinds export RUN labels.csv --suspected",
-            )
-        )
-    advice += record_advice(view.record)
-    titles = {item.title for item in advice}
-    advice += [Advice("note", text) for text in view.record["warnings"] if text not in titles]
-    return [
-        Advice(a.topic, sentence(a.title), a.text, a.command and a.command.replace("RUN", run), a.categories)
-        for a in advice
-    ]
-
-
-def sentence(text: str) -> str:
-    """With a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
 
 
 def _truth(view: View, categories: list[dict[str, Any]]) -> dict[str, Any] | None:

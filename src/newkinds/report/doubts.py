@@ -1,0 +1,111 @@
+"""What in a run is worth a look: labels that look wrong, kinds that look like one, like two, or like copies."""
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.advice import Advice, record_advice
+from newkinds.labels import IntArray
+from newkinds.report.words import counted
+from newkinds.run_folder import shown_name
+from newkinds.separation import Separation, mostly_copies
+
+
+def all_advice(
+    record: dict[str, Any], features: npt.NDArray[Any], columns: IntArray, unit: Sequence[str], run: str
+) -> list[Advice]:
+    """Everything, in sentences, the most useful first; RUN in commands is the run's name.
+
+    Parameters
+    ----------
+    record : dict
+        What `read_run` gives.
+    features, columns
+        Of every sample: its features, and the place of its category in the record.
+    unit : pair of str
+        What a sample is called, one and many.
+    run : str
+        The run folder's name.
+    """
+    advice = [
+        *_suspects(record),
+        *_separation(record, features, columns),
+        *_copies(record, features, columns, unit),
+    ]
+    advice += record_advice(record)
+    titles = {item.title for item in advice}
+    advice += [Advice("note", text) for text in record["warnings"] if text not in titles]
+    place = shlex.quote(run)
+    return [
+        Advice(a.topic, sentence(a.title), a.text, a.command and a.command.replace("RUN", place), a.categories)
+        for a in advice
+    ]
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
+
+
+def _suspects(record: dict[str, Any]) -> list[Advice]:
+    n = len(record.get("suspected_labels") or ())
+    if not n:
+        return []
+    return [
+        Advice(
+            "labels",
+            f"{counted(n, ('label', 'labels'))} {'looks' if n == 1 else 'look'} wrong",
+            "Judged by a classifier that had not seen them. Correct the table, and give it to discover as --labels.",
+            "newkinds export RUN labels.csv --suspected",
+        )
+    ]
+
+
+def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: IntArray) -> list[Advice]:
+    categories = record["categories"]
+    n = len(categories)
+    is_new = np.array([category["kind"] == "new" for category in categories], dtype=bool)
+    separation = Separation(features, columns, is_new)
+    advice = []
+    for first, second, _ in separation.merges():
+        pair = (categories[first], categories[second])
+        advice.append(
+            Advice(
+                "merge",
+                f"{shown_name(pair[0])} and {shown_name(pair[1])} look like one kind",
+                "They are no better apart than the halves of a known kind. If they are one, discover again with one "
+                "kind less.",
+                f"newkinds discover SOURCE --n-categories {n - 1} --out RUN-2",
+                tuple(category["id"] for category in pair),
+            )
+        )
+    for place, _ in separation.splits():
+        advice.append(
+            Advice(
+                "split",
+                f"{shown_name(categories[place])} looks like two kinds",
+                "Its halves are as well apart as two known kinds. If they are two, discover again with one kind more.",
+                f"newkinds discover SOURCE --n-categories {n + 1} --out RUN-2",
+                (categories[place]["id"],),
+            )
+        )
+    return advice
+
+
+def _copies(
+    record: dict[str, Any], features: npt.NDArray[Any], columns: IntArray, unit: Sequence[str]
+) -> list[Advice]:
+    categories = record["categories"]
+    return [
+        Advice(
+            "duplicates",
+            f"{shown_name(categories[place])} is mostly duplicates",
+            f"{share:.0%} of its {unit[1]} are nearly the same as another one.",
+            f"newkinds export RUN copies.csv --kind {shlex.quote(categories[place]['key'])}",
+            (categories[place]["id"],),
+        )
+        for place, share in mostly_copies(features, columns, len(categories))
+    ]
