@@ -23,9 +23,9 @@ export function Chip({ id, note, hint }: { id: number; note?: string; hint?: str
   const place = model.place(id);
   if (place === undefined) return null;
   const category = model.category(place);
-  const go = (event: Event): void => {
-    event.preventDefault();
-    model.reveal(place);
+  // The address changes too, so that the browser's Back leads back; a link opened in another tab goes its own way.
+  const go = (event: MouseEvent): void => {
+    if (!event.ctrlKey && !event.metaKey && !event.shiftKey) model.reveal(place);
   };
   return (
     <a class="chip" href={`#${cardId(category)}`} title={hint ? `${title(category)}; ${hint}` : title(category)} onClick={go}>

@@ -39,7 +39,11 @@ export function quotedName(name: string): string {
   return /^[\p{L}\p{N} _.,:;/&()+…-]*$/u.test(name) && !name.startsWith("-") ? `"${name}"` : quoted(name);
 }
 
-export function renameCommand(run: string, key: string, name: string): string {
+/** Line breaks and marks that turn the direction of writing: in a command they would hide what it does. */
+const UNSEEN = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
+
+export function renameCommand(run: string, key: string, typed: string): string {
+  const name = typed.replace(UNSEEN, " ").trim();
   const dashed = [run, key, name].some((word) => word.startsWith("-")) ? "-- " : "";
   return `newkinds rename ${dashed}${quoted(run)} ${quoted(key)} ${quotedName(name || "…")}`;
 }

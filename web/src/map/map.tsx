@@ -80,6 +80,7 @@ function Stage(): JSX.Element {
         setTip((tip) => (row === null ? null : tip?.row === row ? tip : { row, x, y, touch: false })),
       chosen: (target, touch, x, y) => {
         if (touch) setTip(target && "row" in target ? { row: target.row, x, y, touch } : null);
+        if (!target && model.store.get().lit.size) model.light([]);
         if (target && (!touch || "place" in target)) model.reveal(placeOf(target));
       },
       moved: () => {
