@@ -12,6 +12,12 @@ export function Name({ category }: { category: Pick<Category, "key" | "name" | "
   return <bdi class={isSuggested(category) ? "name suggested" : "name"}>{shownName(category)}</bdi>;
 }
 
+/** Two kinds may have the same suggestion: then their keys tell them apart. */
+export function ExtraKey({ place }: { place: number }): JSX.Element | null {
+  const key = useModel().extraKey(place);
+  return key === null ? null : <code class="key">{key}</code>;
+}
+
 export function Swatch({ place }: { place: number }): JSX.Element {
   const colour = useReport((state) => state.colours[place]);
   return <span class="swatch" aria-hidden="true" style={{ background: colour && css(colour) }} />;
@@ -31,6 +37,7 @@ export function Chip({ id, note, hint }: { id: number; note?: string; hint?: str
     <a class="chip" href={`#${cardId(category)}`} title={hint ? `${title(category)}; ${hint}` : title(category)} onClick={go}>
       <Swatch place={place} />
       <Name category={category} />
+      <ExtraKey place={place} />
       {note && <span class="dim">{note}</span>}
     </a>
   );

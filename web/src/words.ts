@@ -8,7 +8,7 @@ export const number = (n: number): string => NUMBER.format(n);
 /** "92 %", with a space that does not break; never "100 %" for less than all or "0 %" for more than none. */
 export function percent(share: number): string {
   const rounded = Math.round(share * 100);
-  const honest = share < 1 && rounded === 100 ? "> 99" : share > 0 && rounded === 0 ? "< 1" : String(rounded);
+  const honest = share < 1 && rounded === 100 ? ">\u00a099" : share > 0 && rounded === 0 ? "<\u00a01" : String(rounded);
   return `${honest}\u00a0%`;
 }
 

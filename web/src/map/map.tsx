@@ -1,7 +1,7 @@
 /** The map section: the scene, its buttons, the tooltip, the legend. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { cut, Name, Swatch } from "../bits";
+import { cut, ExtraKey, Name, Swatch } from "../bits";
 import { Picture } from "../samples";
 import { useModel, useReport, type Model } from "../state";
 import { isSuggested, number, percent } from "../words";
@@ -166,6 +166,7 @@ function Tooltip({ tip, place, frame }: { tip: Tip; place: number; frame: HTMLEl
         <p class="tip-kind">
           <Swatch place={place} />
           <Name category={category} />
+          <ExtraKey place={place} />
         </p>
         <p class="dim">
           {sure !== undefined && `${percent(sure / 255)} sure`}
