@@ -12,6 +12,12 @@ export function Name({ category }: { category: Pick<Category, "key" | "name" | "
   return <bdi class={isSuggested(category) ? "name suggested" : "name"}>{shownName(category)}</bdi>;
 }
 
+/** Two kinds may have the same suggestion: then their keys tell them apart. */
+export function ExtraKey({ place }: { place: number }): JSX.Element | null {
+  const key = useModel().extraKey(place);
+  return key === null ? null : <code class="key">{key}</code>;
+}
+
 export function Swatch({ place }: { place: number }): JSX.Element {
   const colour = useReport((state) => state.colours[place]);
   return <span class="swatch" aria-hidden="true" style={{ background: colour && css(colour) }} />;
@@ -23,14 +29,15 @@ export function Chip({ id, note, hint }: { id: number; note?: string; hint?: str
   const place = model.place(id);
   if (place === undefined) return null;
   const category = model.category(place);
-  const go = (event: Event): void => {
-    event.preventDefault();
-    model.reveal(place);
+  // The address changes too, so that the browser's Back leads back; a link opened in another tab goes its own way.
+  const go = (event: MouseEvent): void => {
+    if (!event.ctrlKey && !event.metaKey && !event.shiftKey) model.reveal(place);
   };
   return (
     <a class="chip" href={`#${cardId(category)}`} title={hint ? `${title(category)}; ${hint}` : title(category)} onClick={go}>
       <Swatch place={place} />
       <Name category={category} />
+      <ExtraKey place={place} />
       {note && <span class="dim">{note}</span>}
     </a>
   );

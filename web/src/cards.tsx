@@ -3,7 +3,7 @@ import { memo } from "./memo";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Bar, Chip, Command, Name, Swatch, Term } from "./bits";
-import type { Category } from "./data";
+import type { Category, Row } from "./data";
 import { usePrinting } from "./printing";
 import { Samples } from "./samples";
 import { cardId, useModel, useReport, type Model } from "./state";
@@ -31,13 +31,20 @@ const narrow = matchMedia("(max-width: 899px)");
 function expectedHeight({ typical, doubtful }: Category, model: Model): number {
   const rows = [...typical, ...doubtful];
   const stacked = narrow.matches;
-  const frame = stacked ? 15.5 : 9.6; // heading, space, last line
+  const frame = !stacked ? 9.6 : innerWidth < 600 ? 22.5 : 15; // heading, space, last lines
   if (rows.some((row) => model.pictures.pictures[row])) {
     if (stacked) return frame + 7 * (Math.ceil(typical.length / 3) + Math.ceil(doubtful.length / 3));
     return frame + 7.6 * Math.max(Math.ceil(typical.length / 6), Math.ceil(doubtful.length / 3));
   }
   if (rows.some((row) => model.sample(row).text !== null)) {
-    return frame + (stacked ? 3 * rows.length : Math.max(2.2 * typical.length, 3 * doubtful.length));
+    const width = Math.min(innerWidth - 66, 1106);
+    const lines = (rows: readonly Row[], share: number): number => {
+      const letters = (width * share) / 7.7; // on a line
+      const count = (row: Row): number => Math.ceil(Math.min(model.sample(row).text?.length ?? 1, 280) / letters) || 1;
+      return rows.reduce((sum, row) => sum + 0.75 + 1.36 * count(row), 0);
+    };
+    if (stacked) return frame + lines(typical, 1) + lines(doubtful, 1);
+    return frame - 0.5 + Math.max(lines(typical, 0.64), lines(doubtful, 0.3));
   }
   return frame + 3.5;
 }
@@ -187,7 +194,7 @@ function Naming({ category }: { category: Category }): JSX.Element {
         Name
         <input ref={input} dir="auto" value={name} onInput={(event) => setName(event.currentTarget.value)} />
       </label>
-      <Command text={renameCommand(run, category.key, name.trim())} />
+      <Command text={renameCommand(run, category.key, name)} />
     </div>
   );
 }

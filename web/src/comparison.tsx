@@ -33,7 +33,7 @@ export function ComparisonPage({ comparison }: { comparison: Comparison }): JSX.
     () => ({ before: categoryColours(before.categories, theme), after: categoryColours(after.categories, theme) }),
     [theme],
   );
-  const sections: [string, string][] = [["flows", "Flows"]];
+  const sections: [string, string][] = n_moved > 0 ? [["flows", "Flows"]] : [];
   if (changes.length) sections.push(["changes", "Changes"]);
   if (moved.length) sections.push(["moved", "Moved"]);
   const topics = [

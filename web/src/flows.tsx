@@ -1,6 +1,6 @@
 /** Where samples went between two runs, as a picture: categories before on the left, after on the right. */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cut } from "./bits";
 import { css, type Colour } from "./colours";
 import type { Comparison, Side } from "./data";
@@ -108,7 +108,7 @@ export function Flows({ comparison, colours }: FlowsProps): JSX.Element | null {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   const { shown, total } = useMemo(() => largestMoves(comparison), [comparison]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!box.current) return;
     const element = box.current;
     const observer = new ResizeObserver(() => setWidth(element.clientWidth));
@@ -125,7 +125,7 @@ export function Flows({ comparison, colours }: FlowsProps): JSX.Element | null {
   const bend = (innerRight - innerLeft) * 0.45;
   const { before, after, unit } = comparison;
   return (
-    <div class="flows" ref={box} style={{ minHeight: `${end + 40}px` }}>
+    <div class="flows" ref={box}>
       <div class="sides">
         <h3>
           Before <bdi class="dim">{before.run}</bdi>

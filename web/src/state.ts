@@ -44,6 +44,8 @@ export interface Sample {
 export class Model {
   readonly store: Store<State>;
   private readonly placeById: Map<number, number>;
+  /** Names that several categories show, as suggestions may: they need their key beside them. */
+  private readonly shared: ReadonlySet<string>;
   private haystacks: { texts: Texts | null; words: Map<number, string> } = { texts: null, words: new Map() };
 
   constructor(
@@ -51,6 +53,8 @@ export class Model {
     readonly pictures: Pictures,
   ) {
     this.placeById = new Map(report.categories.map((category, place) => [category.id, place]));
+    const names = report.categories.map(shownName);
+    this.shared = new Set(names.filter((name, place) => names.indexOf(name) !== place));
     const theme = currentTheme();
     this.store = createStore<State>({
       points: null,
@@ -77,6 +81,13 @@ export class Model {
     const category = this.report.categories[place];
     if (!category) throw new RangeError(`no category at ${place}`);
     return category;
+  }
+
+  /** The key, where the shown name alone does not say which category it is; otherwise null. */
+  extraKey(place: number): string | null {
+    const category = this.category(place);
+    const name = shownName(category);
+    return name !== category.key && this.shared.has(name) ? category.key : null;
   }
 
   sample(row: Row): Sample {

@@ -10,14 +10,17 @@ export function TruthSection(): JSX.Element | null {
   const { truth } = useModel().report;
   if (!truth) return null;
   const shares: [string, number | null][] = [
-    ["of all samples are right", truth.all],
+    ["of all are right", truth.all],
     ["of those of known kinds", truth.old],
     ["of those of new kinds", truth.new],
   ];
   return (
     <section id="truth" aria-labelledby="truth-heading">
       <h2 id="truth-heading">Accuracy</h2>
-      <p class="intro dim">{truth.protocol}</p>
+      <p class="intro dim">
+        Judged on the unlabelled samples whose truth is known. Each kind stands for one true class, so that as many
+        samples as possible agree (protocol {truth.protocol}).
+      </p>
       <ul class="figures">
         {shares.map(([words, share]) =>
           share === null ? null : (

@@ -8,7 +8,7 @@ export const number = (n: number): string => NUMBER.format(n);
 /** "92 %", with a space that does not break; never "100 %" for less than all or "0 %" for more than none. */
 export function percent(share: number): string {
   const rounded = Math.round(share * 100);
-  const honest = share < 1 && rounded === 100 ? "> 99" : share > 0 && rounded === 0 ? "< 1" : String(rounded);
+  const honest = share < 1 && rounded === 100 ? ">\u00a099" : share > 0 && rounded === 0 ? "<\u00a01" : String(rounded);
   return `${honest}\u00a0%`;
 }
 
@@ -39,7 +39,11 @@ export function quotedName(name: string): string {
   return /^[\p{L}\p{N} _.,:;/&()+…-]*$/u.test(name) && !name.startsWith("-") ? `"${name}"` : quoted(name);
 }
 
-export function renameCommand(run: string, key: string, name: string): string {
+/** Line breaks and marks that turn the direction of writing: in a command they would hide what it does. */
+const UNSEEN = /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
+
+export function renameCommand(run: string, key: string, typed: string): string {
+  const name = typed.replace(UNSEEN, " ").trim();
   const dashed = [run, key, name].some((word) => word.startsWith("-")) ? "-- " : "";
   return `newkinds rename ${dashed}${quoted(run)} ${quoted(key)} ${quotedName(name || "…")}`;
 }

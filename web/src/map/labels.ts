@@ -37,6 +37,7 @@ export class Labels {
     private readonly categories: readonly Category[],
     private readonly context: CanvasRenderingContext2D,
   ) {
+    const names = categories.map(shownName);
     const longest = context.canvas.clientWidth < 500 ? LONGEST.narrow : LONGEST.wide;
     const family = getComputedStyle(document.documentElement).fontFamily;
     this.labels = categories
@@ -44,7 +45,9 @@ export class Labels {
         const middle = cloud.middles[place];
         if (!middle) return null;
         const name = shownName(category).replace(/\s+/g, " ");
-        const words = name.length > longest ? `${cut(name, longest - 1).trimEnd()}…` : name;
+        const short = name.length > longest ? `${cut(name, longest - 1).trimEnd()}…` : name;
+        const isShared = names.indexOf(names[place]!) !== names.lastIndexOf(names[place]!);
+        const words = isShared && category.kind === "new" ? `${short} (${category.key})` : short;
         const font = `${isSuggested(category) ? "italic " : ""}600 12px ${family}`;
         context.font = font;
         return { place, words, font, width: context.measureText(words).width, middle };

@@ -1,7 +1,7 @@
 /** Which colour is which kind: a list to search, new kinds first; a click lights a kind on the map. */
 import type { JSX } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
-import { Name, Swatch } from "../bits";
+import { ExtraKey, Name, Swatch } from "../bits";
 import { css, ramp } from "../colours";
 import { useModel, useReport, type ColourBy } from "../state";
 import { number, shownName } from "../words";
@@ -80,6 +80,7 @@ function Entry({ place, stop }: { place: number; stop: boolean }): JSX.Element {
       >
         <Swatch place={place} />
         <Name category={category} />
+        <ExtraKey place={place} />
         <span class="dim">{number(category.size)}</span>
       </button>
     </li>

@@ -1,7 +1,7 @@
 /** The map section: the scene, its buttons, the tooltip, the legend. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { cut, Name, Swatch } from "../bits";
+import { cut, ExtraKey, Name, Swatch } from "../bits";
 import { Picture } from "../samples";
 import { useModel, useReport, type Model } from "../state";
 import { isSuggested, number, percent } from "../words";
@@ -80,6 +80,7 @@ function Stage(): JSX.Element {
         setTip((tip) => (row === null ? null : tip?.row === row ? tip : { row, x, y, touch: false })),
       chosen: (target, touch, x, y) => {
         if (touch) setTip(target && "row" in target ? { row: target.row, x, y, touch } : null);
+        if (!target && model.store.get().lit.size) model.light([]);
         if (target && (!touch || "place" in target)) model.reveal(placeOf(target));
       },
       moved: () => {
@@ -165,6 +166,7 @@ function Tooltip({ tip, place, frame }: { tip: Tip; place: number; frame: HTMLEl
         <p class="tip-kind">
           <Swatch place={place} />
           <Name category={category} />
+          <ExtraKey place={place} />
         </p>
         <p class="dim">
           {sure !== undefined && `${percent(sure / 255)} sure`}
