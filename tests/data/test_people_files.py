@@ -4,6 +4,8 @@ Hugging Face's library, addresses."""
 import datetime
 import json
 import logging
+import re
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +109,82 @@ def test_spreadsheets_that_are_none(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with refused("old.xlsx", 'pip install "newkinds[excel]"'):
         read_texts(tmp_path / "old.xlsx")
+
+
+def test_formulas_without_values_are_refused_where_they_are_needed(tmp_path):
+    header = ("ticket", "text", "label", "length")
+    rows = [(str(n), f"card {n}", "card", "=LEN(B2)") for n in range(8)]
+    tickets = read_texts(workbook(tmp_path / "length.xlsx", header, *rows))
+    assert tickets.items == [f"card {n}" for n in range(8)]
+    assert "length" not in tickets.others
+    (_, note) = tickets.notes
+    assert note.startswith(
+        "the column 'length' is left out: there are formulas without values (D2, D3, D4, D5, D6, …"
+    )
+    computed = [(str(n), f'="card "&A{n + 2}', "card") for n in range(8)]
+    with refused("in the column 'text'", "(B2, B3, B4, B5, B6, … 8 in all)", "and save it again"):
+        read_texts(workbook(tmp_path / "text.xlsx", header[:3], *computed))
+    with refused("in the column 'comment'", "(B2)"):
+        read_texts(workbook(tmp_path / "guessed.xlsx", ("when", "comment"), (2026, "=A2")))
+    with refused("in the column 'label'", "(B3)"):
+        read_texts(workbook(tmp_path / "label.xlsx", ("text", "label"), ("a", "card"), ("b", "=B2")))
+    with refused("in the column 'id'", "(A2)"):
+        read_texts(workbook(tmp_path / "id.xlsx", ("id", "text"), ("=1+1", "a")))
+    with refused("all.xlsx: there are formulas", "(A2, A3)"):
+        read_texts(workbook(tmp_path / "all.xlsx", ("text",), ("=B1",), ("=B2",)))
+    with refused("a column has no name", "(B1)"):
+        read_texts(workbook(tmp_path / "name.xlsx", ("text", '="la"&"bel"'), ("a", "card")))
+    labels = workbook(tmp_path / "labels.xlsx", ("id", "label"), ("0", "=C1"), ("1", "card"))
+    with refused("labels.xlsx", "in the column 'label'", "(B2)"):
+        read_texts(workbook(tmp_path / "texts.xlsx", ("text",), ("a",), ("b",)), labels=labels)
+
+
+def test_formulas_that_a_spreadsheet_program_has_computed_are_read(tmp_path):
+    """As Excel writes them, also those that give an empty text."""
+    path = workbook(tmp_path / "tickets.xlsx", ("text", "label"), ("=C2", "=D2"), ("refund?", "=D3"))
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    sheet = members["xl/worksheets/sheet1.xml"].decode()
+    for cell, formula, value in (("A2", "C2", "card lost"), ("B2", "D2", "card"), ("B3", "D3", "")):
+        empty = re.search(rf'<c r="{cell}"[^>]*><f>{formula}</f><v ?/?>(</v>)?</c>', sheet)
+        assert empty, sheet
+        sheet = sheet.replace(empty[0], f'<c r="{cell}" t="str"><f>{formula}</f><v>{value}</v></c>')
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {**members, "xl/worksheets/sheet1.xml": sheet.encode()}.items():
+            archive.writestr(name, content)
+    tickets = read_texts(path)
+    assert (tickets.items, tickets.labels.tolist(), tickets.notes) == (["card lost", "refund?"], [0, -1], ())
+
+
+def test_a_label_in_merged_cells_is_that_of_all_their_rows(tmp_path, caplog):
+    book = openpyxl.Workbook()
+    for row in (
+        ("label", "text", "note"),
+        ("card", "card lost"),
+        (None, "stolen"),
+        ("rate", "how much?"),
+        (None, "?"),
+    ):
+        book.active.append(row)
+    for cells in ("A2:A3", "B4:C4", "H1:H9"):
+        book.active.merge_cells(cells)
+    book.save(tmp_path / "tickets.xlsx")
+    with caplog.at_level(logging.WARNING):
+        tickets = read_texts(tmp_path / "tickets.xlsx")
+    assert tickets.labels.tolist() == [0, 0, 1, -1]
+    assert tickets.others["note"] == [None] * 4
+    assert "has merged cells (A2:A3, B4:C4, H1:H9): each row takes the value of the top one" in caplog.text
+
+
+def test_names_of_columns_in_merged_cells_are_no_samples(tmp_path):
+    book = openpyxl.Workbook()
+    for row in (("text", "label"), (None, "(if known)"), ("card lost", "card")):
+        book.active.append(row)
+    book.active.merge_cells("A1:A2")
+    book.save(tmp_path / "tickets.xlsx")
+    tickets = read_texts(tmp_path / "tickets.xlsx")
+    assert tickets.items == ["card lost"]
+    assert tickets.skipped == (("0", "the text on row 2 is missing"),)
 
 
 # JSON and packed files

@@ -194,7 +194,7 @@ def sure_enough(table: Table, label_column: str, rules: LabelRules) -> Table:
                 f"{table.path}: {table.where(row)} has the confidence {cell!r}; give a number"
             ) from error
         labels.append(label if is_sure else None)
-    return Table(table.path, {**table.columns, label_column: labels}, table.lines, table.line)
+    return replace(table, columns={**table.columns, label_column: labels})
 
 
 def check_unique(ids: Sequence[str], where: str) -> None:

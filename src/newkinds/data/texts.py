@@ -6,6 +6,7 @@ from typing import Any
 
 from newkinds.data.labelling import USUAL, LabelRules, check_unique, read_labels
 from newkinds.data.raw import Item, RawCollection
+from newkinds.data.spreadsheets import without_values
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
@@ -158,6 +159,8 @@ def _collection(
             )
     if not items:
         raise InputError(f"{path} has no {kind}: the column {item_column!r} is blank in all {len(table)} rows")
+    for name, cells in table.uncomputed.items():  # columns that are not needed: others were refused above
+        notes.append(f"the column {name!r} is left out: {without_values(cells)}")
     return RawCollection.gathered(
         kind,
         list(items.values()),
@@ -186,7 +189,8 @@ def _image(cell: Any) -> bytes | None:
 
 def _others(table: Table, rows: Sequence[int], left_out: set[str | None]) -> dict[str, list[Any]]:
     """The columns that predictions carry along."""
-    columns = (name for name in table.columns if name not in left_out and not name.startswith(PANDAS_INDEX))
+    unusable = {*left_out, *table.uncomputed}
+    columns = (name for name in table.columns if name not in unusable and not name.startswith(PANDAS_INDEX))
     cells_of = {name: table.values(name) for name in columns}
     return {name: [cells[row] for row in rows] for name, cells in cells_of.items()}
 
@@ -195,7 +199,9 @@ def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
     column = table.column(name, "text")
     if column is not None:
         return column
-    candidates = [column for column in table.columns if column not in taken and table.is_text(column)]
+    free = [column for column in table.columns if column not in taken]
+    candidates = [column for column in free if table.is_text(column)]
+    candidates = candidates or [column for column in free if column in table.uncomputed]  # which will be said
     if len(candidates) != 1:
         several = f"could be any of {', '.join(candidates)}" if candidates else "is not to be found"
         raise InputError(
