@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from newkinds.data import FeatureSet, RawCollection, read_source
 from newkinds.data.feature_set import in_order
-from newkinds.data.files import checked
+from newkinds.data.files import checked, is_columnar
 from newkinds.data.formulas import PREDICTION_COLUMNS
 from newkinds.data.labelling import LabelRules
 from newkinds.data.parquet import ID, NUMERIC_TYPES, ParquetFiles
 from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
-from newkinds.data.sources import is_columnar, kind_of, place_of
+from newkinds.data.sources import kind_of, place_of
 from newkinds.data.streams import holds_features, read_items, read_stream
 from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for

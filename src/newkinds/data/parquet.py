@@ -18,9 +18,9 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from newkinds.data.files import checked, is_parquet, load_checked
+from newkinds.data.files import checked, is_parquet, is_saved_dataset, load_checked
 from newkinds.data.remote import remote_file
-from newkinds.data.saved_datasets import is_saved_dataset, read_saved_dataset
+from newkinds.data.saved_datasets import read_saved_dataset
 from newkinds.data.tables import STRING_TYPES, Table, id_rank
 from newkinds.errors import InputError
 from newkinds.names import PANDAS_INDEX, is_remote

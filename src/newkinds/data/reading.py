@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_shape
-from newkinds.data.files import UNREADABLE, holds_parquet, load_checked, naming_files, read_array
+from newkinds.data.files import UNREADABLE, is_columnar, load_checked, naming_files, read_array
 from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with_truth, read_labels
-from newkinds.data.saved_datasets import is_saved_dataset
 from newkinds.data.tables import Table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels, is_missing
@@ -107,14 +106,14 @@ def read_features(
 
 
 def _read_raw(path: Path, id: str | None) -> dict[str, Any]:
-    if path.suffix.lower() == ".parquet" or (path.is_dir() and (is_saved_dataset(path) or holds_parquet(path))):
+    if not path.exists():
+        raise InputError(f"{path} does not exist; features are read from {SOURCES}")
+    if is_columnar(path):
         return _read_parquet(path, id)
     if id is not None:
         raise InputError(f"{path} has no columns; --id names one of Parquet or of a table")
     if path.is_dir():
         return _read_released(path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist; features are read from {SOURCES}")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path}: features are read from {SOURCES}")

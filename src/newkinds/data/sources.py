@@ -4,13 +4,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from newkinds.data.feature_set import FeatureSet
-from newkinds.data.files import holds_parquet
+from newkinds.data.files import is_columnar, is_saved_dataset
 from newkinds.data.images import read_images
 from newkinds.data.labelling import USUAL, LabelRules
 from newkinds.data.published import read_published
 from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_features
-from newkinds.data.saved_datasets import is_saved_dataset
 from newkinds.data.texts import image_column, read_image_table, read_texts
 from newkinds.errors import InputError
 from newkinds.names import (
@@ -118,13 +117,6 @@ def kind_of(path: Path, text: str | None = None) -> Kind | None:
         return None
     what = f"a {path.suffix} file" if path.suffix else "a file without an ending"
     raise InputError(f"{path} is {what}, which is not read; a source is {SOURCES}")
-
-
-def is_columnar(path: Path) -> bool:
-    """Whether a path holds columns with types: Parquet, or a saved data set."""
-    if path.is_dir():
-        return is_saved_dataset(path) or holds_parquet(path)
-    return path.suffix.lower() == ".parquet" and path.is_file()
 
 
 def _columnar_kind(path: Path, text: str | None) -> Kind | None:

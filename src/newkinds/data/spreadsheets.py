@@ -105,8 +105,8 @@ def read_spreadsheet(path: Path) -> Sheet:
 def without_values(cells: list[str]) -> str:
     """What is wrong with formulas, and how to mend it."""
     return (
-        f"there are formulas without values ({listed_cells(cells)}), as some programs write them; open the file in a "
-        "spreadsheet program and save it again"
+        f"there are formulas without values ({listed_cells(cells)}), as some programs write them; open the file in "
+        "a spreadsheet program and save it again"
     )
 
 
