@@ -5,6 +5,7 @@ import datetime
 import json
 import logging
 import re
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -412,6 +413,48 @@ def test_texts_as_categories_beside_a_number_are_texts(tmp_path):
     tickets = read_source(str(tmp_path / "tickets.parquet"))
     assert isinstance(tickets, RawCollection)
     assert tickets.items == ["a", "b"]
+
+
+def test_images_that_are_given_by_their_paths(tmp_path):
+    (tmp_path / "photos").mkdir()
+    for name in ("photos/1.png", "elsewhere.png"):
+        Image.new("RGB", (8, 6), RED).save(tmp_path / name)
+    content = (tmp_path / "elsewhere.png").read_bytes()
+    cells = [
+        {"bytes": None, "path": "photos/1.png"},
+        {"bytes": None, "path": str(tmp_path / "elsewhere.png")},
+        {"bytes": content, "path": "gone.png"},
+        {"bytes": None, "path": "photos/2.png"},
+        {"bytes": None, "path": "https://example.org/3.png\0"},
+        {"bytes": None, "path": None},
+    ]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array(cells, kind), "label": [0, 1, 0, 0, -1, -1]})
+    pq.write_table(table, tmp_path / "photos.parquet")
+    for source in (tmp_path / "photos.parquet", save_to_disk(tmp_path / "saved", table, label=CLASSES)):
+        folder = source if source.is_dir() else tmp_path
+        if source.is_dir():
+            shutil.copytree(tmp_path / "photos", source / "photos")
+        pets = read_source(str(source))
+        assert isinstance(pets, RawCollection)
+        assert pets.items == [folder / "photos/1.png", tmp_path / "elsewhere.png", content]
+        assert pets.ids == ("0", "1", "2")
+        assert pets.skipped[0] == (
+            "3",
+            f"the image on row 3 is only a path, and there is no file {folder / 'photos/2.png'}",
+        )
+        assert [why.partition(", ")[0] for _, why in pets.skipped[1:]] == [
+            "the image on row 4 is only a path",
+            "the image on row 5 is missing",
+        ]
+
+
+def test_a_table_of_which_no_image_is_there(tmp_path):
+    pq.write_table(
+        pa.table({"image": [{"bytes": None, "path": f"{n}.png"} for n in range(3)]}), tmp_path / "a.parquet"
+    )
+    with refused("a.parquet has no images in the column 'image'", "0.png, and so on in all 3 rows"):
+        read_source(str(tmp_path / "a.parquet"))
 
 
 def test_bytes_that_are_no_images_do_not_make_texts_images(tmp_path):

@@ -1,6 +1,9 @@
 """Partly labelled texts, or images, from any kind of table."""
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +88,18 @@ def read_image_table(
     truth: str | Path | None = None,
     rules: LabelRules = USUAL,
 ) -> RawCollection:
-    """Read partly labelled images from a table that holds them, as Hugging Face's do; see `read_texts`."""
-    table = read_table(Path(path))
+    """Read partly labelled images from a table that holds them, as Hugging Face's do; see `read_texts`.
+
+    Where it holds the path of an image instead, that is one within the table's folder, or absolute. Images that are
+    not there are left out, with the reason in `skipped`.
+    """
+    path = Path(path)
+    table = read_table(path)
+    read_item = partial(_image, folder=path if path.is_dir() else path.parent)
     column = image_column(table.columns)
     if column is None:
         raise InputError(f"{path} has no column of images; its columns are {table.listed()}")
-    return _collection(table, "images", lambda _: column, _image, label, id, labels, truth, rules)
+    return _collection(table, "images", lambda _: column, read_item, label, id, labels, truth, rules)
 
 
 def image_column(columns: Mapping[str, Any]) -> str | None:
@@ -101,7 +110,7 @@ def image_column(columns: Mapping[str, Any]) -> str | None:
     for name, cells in columns.items():
         kind = str(getattr(cells, "type", ""))
         is_called_so = name.casefold() in IMAGE_NAMES and kind in ("binary", "large_binary")
-        if is_called_so or (kind.startswith("struct<") and "bytes: binary" in kind):
+        if is_called_so or re.match(r"struct<.*\bbytes: (large_)?(binary|null)\b", kind):  # null: all are paths
             return name
     return None
 
@@ -118,7 +127,11 @@ def _collection(
     rules: LabelRules,
     text: str | None = None,
 ) -> RawCollection:
-    """The rows of a table that hold a sample; `find_column` gets the columns that hold something else."""
+    """The rows of a table that hold a sample.
+
+    `find_column` gets the columns that hold something else. `read_item` gives the sample in a cell, None if that
+    holds something else, or raises an `InputError` that says why the sample is not there.
+    """
     path = table.path
     if label is not None and labels is not None:
         raise InputError(f"labels come from the column {label!r} or from the file {labels}; give one of the two")
@@ -146,19 +159,23 @@ def _collection(
     what = kind.removesuffix("s")
     shown_as_id = id_column if id_column is not None and id_column.casefold() == "id" else None
     for row, cell in enumerate(table.values(item_column)):
-        item = None if is_missing(cell) else read_item(cell)
-        if item is not None:
-            items[row] = item
-        elif is_missing(cell):
-            state = "is blank" if isinstance(cell, str) else "is missing"
-            skipped.append((names[row], f"the {what} on {table.where(row)} {state}"))
-        else:
-            found = type(cell).__name__
+        try:
+            if is_missing(cell):
+                raise InputError("is blank" if isinstance(cell, str) else "is missing")
+            item = read_item(cell)
+        except InputError as problem:
+            skipped.append((names[row], f"the {what} on {table.where(row)} {problem}"))
+            continue
+        if item is None:
             raise InputError(
-                f"{path}: {table.where(row)} has a {found} in the column {item_column!r}, which is no {what}"
+                f"{path}: {table.where(row)} has a {type(cell).__name__} in the column {item_column!r}, which is "
+                f"no {what}"
             )
+        items[row] = item
     if not items:
-        raise InputError(f"{path} has no {kind}: the column {item_column!r} is blank in all {len(table)} rows")
+        (_, reason), *others = skipped
+        more = f", and so on in all {len(skipped):,} rows" if others else ""
+        raise InputError(f"{path} has no {kind} in the column {item_column!r}: {reason}{more}")
     for name, cells in table.uncomputed.items():  # columns that are not needed: others were refused above
         notes.append(f"the column {name!r} is left out: {without_values(cells)}")
     return RawCollection.gathered(
@@ -182,9 +199,18 @@ def _text(cell: Any) -> str | None:
     return cell if isinstance(cell, str) else None
 
 
-def _image(cell: Any) -> bytes | None:
-    content = cell.get("bytes") if isinstance(cell, dict) else cell
-    return content if isinstance(content, bytes) and content else None
+def _image(cell: Any, folder: Path) -> bytes | Path | None:
+    content, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
+    if isinstance(content, bytes) and content:
+        return content
+    if not isinstance(cell, dict):
+        return None
+    if not path:
+        raise InputError("is missing")
+    file = folder / str(path)
+    if not os.path.isfile(file):
+        raise InputError(f"is only a path, and there is no file {file}")
+    return file
 
 
 def _others(table: Table, rows: Sequence[int], left_out: set[str | None]) -> dict[str, list[Any]]:
