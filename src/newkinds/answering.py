@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
@@ -156,20 +156,28 @@ def new_samples(
 def streamed_samples(
     model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding, summary: Summary
 ) -> Iterator[Samples]:
-    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths."""
+    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths.
+
+    Further keys of JSON objects are their own columns.
+    """
     record = model.encoder_
     if record is None or holds_features(stream, model.n_features_in_):
-        for ids, features in read_stream(stream, model.n_features_in_):
-            yield Samples(ids, features, pa.table({}))
+        for ids, features, others in read_stream(stream, model.n_features_in_):
+            yield Samples(ids, features, _texts_table(others))
         return
     kind, key = record["kind"], "text" if record["kind"] == "texts" else "path"
     encoder = encoder_for(record, kind, encoding)
-    for names, texts in read_items(stream, key):
+    for names, texts, others in read_items(stream, key):
         items: Sequence[Any] = texts if kind == "texts" else [Path(name) for name in texts]
-        collection = RawCollection(kind, items, tuple(names), np.full(len(names), UNLABELLED), others={key: texts})
+        unlabelled = np.full(len(names), UNLABELLED)
+        collection = RawCollection(kind, items, tuple(names), unlabelled, others={key: texts, **others})
         encoded = as_features(collection, encoding, encoder)
         summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
-        yield Samples(encoded.sample_ids(), encoded.features, pa.table({key: list(encoded.others[key])}))
+        yield Samples(encoded.sample_ids(), encoded.features, _texts_table(encoded.others))
+
+
+def _texts_table(columns: Mapping[str, Sequence[str | None]]) -> pa.Table:
+    return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
 
 
 def collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Iterator[Samples]:

@@ -56,7 +56,8 @@ def predict(
     answers; one that has a name of ours gets the prefix input_.
 
     From standard input, samples are read and answered line by line: texts for a run made of texts, paths for one
-    made of photos, for any run {"id": …, "features": […]}, a list, or numbers separated by commas.
+    made of photos, for any run {"id": …, "features": […]}, a list, or numbers separated by commas. Further keys of
+    JSON objects are columns; those of the first line.
 
     In CSV, a text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, so that no
     spreadsheet runs it as a formula; --raw keeps it as it is.
