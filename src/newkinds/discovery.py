@@ -178,7 +178,7 @@ class Discovery:
         if isinstance(collection, RawCollection) and sample_encoder is not None:
             return sample_encoder.features(collection)
         record = None if sample_encoder is None else sample_encoder.record
-        return features_for(record, collection, Encoding(by_threads=True))
+        return features_for(record, collection, Encoding())
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
@@ -414,7 +414,7 @@ def discover(
     sample_encoder = None
     if isinstance(collection, RawCollection):
         place = default_cache() if cache is True else None if cache is None or cache is False else Path(cache)
-        encoding = Encoding(None, device, None, place, workers, by_threads=True)
+        encoding = Encoding(None, device, None, place, workers)
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder, collection.kind, device=device)
         collection = as_features(collection, encoding, encoder)
