@@ -32,6 +32,7 @@ from newkinds.names import UNSURE
 from newkinds.predictions import predictions_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
+from newkinds.wording import option
 from newkinds.workers import by_threads, one_ahead
 
 BLOCK_ROWS = 1 << 14
@@ -142,7 +143,7 @@ def new_samples(
     """The samples of a source. Parquet is read in a stream, so that it may be larger than memory."""
     place = place_of(source)
     if isinstance(place, str) and text is not None:
-        raise InputError(f"{source} is a remote set of features: --text cannot be used with it")
+        raise InputError(f"{source} is a remote set of features: {option('text', '--text')} cannot be used with it")
     if isinstance(place, str) or (is_columnar(place) and kind_of(place, text) is None):
         yield from _parquet_samples(model, place, id)
         return
@@ -212,7 +213,7 @@ def _parquet_samples(model: CategoryDiscoverer, source: str | Path, id: str | No
 
 def _as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.null_count:
-        raise InputError("a sample has no id; give it one, or name another column with --id")
+        raise InputError(f"a sample has no id; give it one, or name another column with {option('id=…', '--id')}")
     return column.cast(pa.string())
 
 

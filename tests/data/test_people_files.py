@@ -89,7 +89,7 @@ def test_a_spreadsheet_with_dates_numbers_and_gaps(tmp_path):
     assert tickets.ids == ("101", "102")
     assert tickets.others["when"] == ["2026-03-01", "2026-03-01T09:30:00"]
     assert tickets.skipped == (("103", "the text on row 6 is missing"),)
-    assert tickets.notes == ("samples are named by the column 'ticket' (--id COLUMN for another)",)
+    assert tickets.notes == ("samples are named by the column 'ticket' (id=COLUMN for another)",)
 
 
 def test_the_first_sheet_is_read_and_that_is_said(tmp_path, caplog):
@@ -233,7 +233,7 @@ def test_a_folder_of_parquet_files_is_one_set_of_features(tmp_path):
     np.testing.assert_array_equal(birds.features, X)
     assert birds.ids == tuple("abcdef")
     assert birds.labels.tolist() == [0, -1, -1, 1, -1, -1]
-    assert birds.notes == ("1 sample called '?' counts as unlabelled (--as-is keeps such names)",)
+    assert birds.notes == ("1 sample called '?' counts as unlabelled (as_is=True keeps such names)",)
 
 
 def test_a_folder_of_parquet_files_with_texts(tmp_path):
@@ -263,7 +263,7 @@ def test_ids_of_parquet_by_another_column(tmp_path):
     with refused("has no column 'rings'", "ring"):
         read_features(folder, id="rings")
     np.save(tmp_path / "a.npy", X)
-    with refused("a.npy has no columns", "--id"):
+    with refused("a.npy has no columns", "id names"):
         read_features(tmp_path / "a.npy", id="ring")
 
 
@@ -366,7 +366,7 @@ def test_remote_features(tmp_path, monkeypatch):
     assert birds.ids == tuple("abcdef")
     with refused("s3://bucket/owls does not exist"):
         read_source("s3://bucket/owls")
-    with refused("s3://bucket/birds is a remote set of features: --text cannot be used"):
+    with refused("s3://bucket/birds is a remote set of features: text cannot be used"):
         read_source("s3://bucket/birds", text="a")
 
 

@@ -24,6 +24,7 @@ from newkinds.labels import (
     to_columns,
 )
 from newkinds.names import LABEL_ENDINGS, ending, listed
+from newkinds.wording import option
 
 PLACEHOLDERS = frozenset(
     (
@@ -67,7 +68,7 @@ class LabelRules:
     Examples
     --------
     >>> LabelRules().taken(["owl", "Unsorted", None])
-    (['owl', None, None], ["1 sample called 'Unsorted' counts as unlabelled (--as-is keeps such names)"])
+    (['owl', None, None], ["1 sample called 'Unsorted' counts as unlabelled (as_is=True keeps such names)"])
     """
 
     unlabelled: tuple[str, ...] = ()
@@ -92,7 +93,8 @@ class LabelRules:
                 meaningless.add(name)
                 subject = "1 sample" if count == 1 else f"{count:,} samples"
                 verb = "counts" if count == 1 else "count"
-                notes.append(f"{subject} called {name!r} {verb} as unlabelled (--as-is keeps such names)")
+                as_is = option("as_is=True", "--as-is")
+                notes.append(f"{subject} called {name!r} {verb} as unlabelled ({as_is} keeps such names)")
         if not meaningless:
             return labels, notes
         return [None if is_missing(cell) or label_name(cell) in meaningless else cell for cell in labels], notes
@@ -160,7 +162,8 @@ def read_labels(
     if (other := table.guessed_ids({label_column})) is not None:
         raise InputError(
             f"{path} names its rows by {other!r}, by which the collection does not name its samples; say so with "
-            "--id, call the column 'id', or leave it out if the labels are in the order of the samples"
+            f"{option('id=…', '--id')}, call the column 'id', or leave it out if the labels are in the order of "
+            "the samples"
         )
     if len(table) != n_samples:
         raise InputError(

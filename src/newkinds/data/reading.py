@@ -17,6 +17,7 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels, is_missing
 from newkinds.names import ENCODER_KEYS, FEATURE_ENDINGS, RELEASED_FILES, is_remote, listed
 from newkinds.runtime import check_memory, in_bytes
+from newkinds.wording import option
 
 ENCODER_METADATA = "newkinds.encoder"
 """The entry of a Parquet file's metadata that says what made its features."""
@@ -111,7 +112,7 @@ def _read_raw(path: Path, id: str | None) -> dict[str, Any]:
     if is_columnar(path):
         return _read_parquet(path, id)
     if id is not None:
-        raise InputError(f"{path} has no columns; --id names one of Parquet or of a table")
+        raise InputError(f"{path} has no columns; {option('id', '--id')} names one of Parquet or of a table")
     if path.is_dir():
         return _read_released(path)
     reader = READERS.get(path.suffix.lower())

@@ -24,6 +24,7 @@ from newkinds.names import (
     listed,
 )
 from newkinds.run_record import PREDICTIONS_TABLE, RUN_FILE
+from newkinds.wording import option
 
 TEXT_ENDINGS = tuple(ending for ending in TABLE_ENDINGS if ending not in FEATURE_ENDINGS)
 """Tables that hold texts and never features."""
@@ -140,5 +141,5 @@ def _columnar_kind(path: Path, text: str | None) -> Kind | None:
 
 def _refuse(source: str, what: str, **options: object) -> None:
     """Say which options make no sense for a source."""
-    if unusable := [f"--{name}" for name, value in options.items() if value is not None]:
+    if unusable := [option(name, f"--{name}") for name, value in options.items() if value is not None]:
         raise InputError(f"{source} is {what}: {', '.join(unusable)} cannot be used with it")

@@ -14,6 +14,7 @@ from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
 from newkinds.names import LABEL_ENDINGS, PANDAS_INDEX, Kind, ending
+from newkinds.wording import option
 
 IMAGE_NAMES = ("image", "images", "img", "photo", "picture", "bytes", "content")
 """Columns of bytes that are taken for the files of images."""
@@ -142,7 +143,8 @@ def _collection(
     if id_column is None:
         id_column = table.guessed_ids({label_column, truth_column, text})
         if id_column is not None:
-            notes.append(f"samples are named by the column {id_column!r} (--id COLUMN for another)")
+            another = option("id=COLUMN", "--id COLUMN")
+            notes.append(f"samples are named by the column {id_column!r} ({another} for another)")
     item_column = find_column({label_column, id_column, truth_column})
     ids = None if id_column is None else _ids(table, id_column)
 
@@ -231,7 +233,8 @@ def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
     if len(candidates) != 1:
         several = f"could be any of {', '.join(candidates)}" if candidates else "is not to be found"
         raise InputError(
-            f"{table.path}: the column of texts {several}; say which with --text (its columns are {table.listed()})"
+            f"{table.path}: the column of texts {several}; say which with {option('text=…', '--text')} (its "
+            f"columns are {table.listed()})"
         )
     return candidates[0]
 
