@@ -13,6 +13,7 @@ from newkinds.commands.options import (
     ForceFile,
     FullPrecision,
     IdColumn,
+    NewSource,
     NoCache,
     Quiet,
     RunFolder,
@@ -25,7 +26,7 @@ from newkinds.names import PredictionFormat
 
 def predict(
     run: RunFolder,
-    source: Annotated[str, typer.Argument(help="New samples (as for discover), or - for lines on standard input.")],
+    source: NewSource,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", help="File or address (s3://…) to write; standard output if not given."),

@@ -15,25 +15,18 @@ from newkinds.errors import InputError
 from newkinds.names import (
     FEATURE_ENDINGS,
     IMAGE_ENDINGS,
-    PACKED_ENDINGS,
     RELEASED_FILES,
+    SOURCES,
     TABLE_ENDINGS,
     Kind,
     ending,
     is_remote,
-    listed,
 )
 from newkinds.run_record import PREDICTIONS_TABLE, RUN_FILE
 from newkinds.wording import option
 
 TEXT_ENDINGS = tuple(ending for ending in TABLE_ENDINGS if ending not in FEATURE_ENDINGS)
 """Tables that hold texts and never features."""
-SOURCES = (
-    f"a folder of images or one image ({IMAGE_ENDINGS[0]}, {IMAGE_ENDINGS[4]}, …), a table of texts "
-    f"({listed(TABLE_ENDINGS)}; plain text also packed, {listed(PACKED_ENDINGS)}), features "
-    f"({listed(FEATURE_ENDINGS)}, a folder of Parquet files, or one in the released layout), a folder saved by "
-    "Hugging Face's datasets, or NAME:FOLDER, a published set"
-)
 
 
 def read_source(
