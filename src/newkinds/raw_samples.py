@@ -11,9 +11,9 @@ from newkinds.names import Kind
 def kind_of_samples(samples: Any) -> Kind | None:
     """Whether samples in memory are texts or images; None if they are features, or something else.
 
-    The first sample that is not missing decides: a str is a text; a path, the content of a file (bytes), a picture of Pillow, or an
-    array of pixels (uint8, of two or three dimensions) is an image. So is an array of uint8 that has three or four
-    dimensions.
+    The first sample that is not missing decides: a str is a text; a path, the content of a file (bytes), a picture
+    of Pillow, or an array of pixels (uint8, of two or three dimensions) is an image. So is an array of uint8 that
+    has three or four dimensions.
 
     Examples
     --------

@@ -137,13 +137,13 @@ def plan_sorting(
     root = _find_root(run, record, source)
     _check_into(into, run, root)
     table = read_predictions(run, record, pictures=False)
-    given = table["given"].to_pylist() if "given" in table.column_names else [False] * len(table)
+    was_given = table["given"].to_pylist() if "given" in table.column_names else [False] * len(table)
     folders = _folder_names(record, [LIST_FILE] if min_confidence is None else [LIST_FILE, UNSURE_FOLDER])
     wanted = {c["id"] for c in record["categories"] if c["kind"] == "new" or not only_new}
     taken_files: dict[str, dict[str, int]] = {}
     placements, missing, elsewhere, repeated = [], [], [], []
     seen: set[Path] = set()
-    columns = (table["id"].to_pylist(), table["category"].to_pylist(), table["confidence"].to_pylist(), given)
+    columns = (table["id"].to_pylist(), table["category"].to_pylist(), table["confidence"].to_pylist(), was_given)
     for name, category, confidence, is_given in zip(*columns, strict=True):
         if category not in wanted:
             continue

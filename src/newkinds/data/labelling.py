@@ -82,8 +82,10 @@ class LabelRules:
         labels = list(labels)
         counts = Counter(label_name(cell) for cell in labels if not is_missing(cell))
         if absent := [name for name in self.unlabelled if name.strip() not in counts]:
-            found = ", ".join(sorted(counts)[:DUPLICATES_SHOWN]) or "none"
-            raise InputError(f"no label is called {absent[0]!r}, which was to mean unlabelled (labels: {found}, …)")
+            examples = ", ".join(sorted(counts)[:DUPLICATES_SHOWN]) or "none"
+            raise InputError(
+                f"no label is called {absent[0]!r}, which was to mean unlabelled (labels: {examples}, …)"
+            )
         meaningless = {name.strip() for name in self.unlabelled}
         notes = []
         for name, count in counts.items():
@@ -186,11 +188,11 @@ def sure_enough(table: Table, label_column: str, rules: LabelRules) -> Table:
     column = table.find("confidence")
     if column is None:
         raise InputError(f"{table.path} has no column 'confidence' to choose labels by; it has {table.listed()}")
-    given = table.values("given") if "given" in table.columns else [False] * len(table)
+    was_given = table.values("given") if "given" in table.columns else [False] * len(table)
     labels = []
     for row, (label, cell) in enumerate(zip(table.values(label_column), table.values(column), strict=True)):
         try:
-            is_given = str(given[row]).casefold() == "true"  # a person said so
+            is_given = str(was_given[row]).casefold() == "true"  # a person said so
             is_sure = is_given or (not is_missing(cell) and float(cell) >= rules.min_confidence)
         except (TypeError, ValueError) as error:
             raise InputError(
