@@ -32,13 +32,13 @@ SOURCE = ROOT / "src" / "newkinds"
 LEVELS = {
     **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics"), 0),
     **dict.fromkeys(("raw_samples", "runtime", "staging", "visible", "wording", "workers"), 0),
-    **dict.fromkeys(("engine", "data", "run_folder", "run_record"), 1),
+    **dict.fromkeys(("engine", "data", "run_folder", "run_record", "journal"), 1),
     "selection": 2,
     "methods": 3,
-    **dict.fromkeys(
-        ("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering", "gathering"), 4
-    ),
-    **dict.fromkeys(("report", "benchmark", "discovery", "terminal"), 6),
+    **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
+    **dict.fromkeys(("gathering", "advice", "middles", "naming", "stop_words", "projection", "comparing"), 4),
+    "editing": 5,
+    **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
 }

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ class Model:
     """A fitted method whose answers stand in the features: category, confidence, novelty."""
 
     known_categories_ = np.array([0, 3])
+    suggestions_: ClassVar = {4: "owl, eagle"}
 
     def assess(self, features: Any, categories: Any, reject: float | None, first_row: int = 0) -> Answers:
         chosen = features[:, 0].astype(np.int64) if categories is None else categories
@@ -74,7 +75,8 @@ def read(path: Path) -> list[dict[str, Any]]:
 def test_a_row_says_category_name_kind_confidence_and_novelty():
     table = table_of(["a", "b", "c"], [[3, 0.75, 0.25], [4, 0.5, 1.0], [9, 1.0, 0.0]])
     assert table.schema == SCHEMA
-    assert table.to_pylist() == [
+    assert table["suggestion"].to_pylist() == ["", "owl, eagle", ""]
+    assert table.drop_columns(["suggestion"]).to_pylist() == [
         {"id": "a", "category": 3, "name": "wren, winter", "kind": "known", "confidence": 0.75, "novelty": 0.25},
         {"id": "b", "category": 4, "name": "new-1", "kind": "new", "confidence": 0.5, "novelty": 1.0},
         {"id": "c", "category": 9, "name": "", "kind": "new", "confidence": 1.0, "novelty": 0.0},
@@ -200,7 +202,7 @@ def test_numbers_stay_numbers(tmp_path):
     with table_writer(tmp_path / "new.csv", "csv") as write:
         write(table_of(["a"], [[0, -0.25, 0.5]], reject=0.5).append_column("far", pa.array([-1.5])))
     assert (tmp_path / "new.csv").read_text() == (
-        'id,category,name,kind,confidence,novelty,far\n"a",-1,"","open",-0.25,0.5,-1.5\n'
+        'id,category,name,kind,confidence,novelty,suggestion,far\n"a",-1,"","open",-0.25,0.5,"",-1.5\n'
     )
     table = read_table(tmp_path / "new.csv")
     assert (table.values("category"), table.values("far")) == (["-1"], ["-1.5"])
@@ -230,7 +232,7 @@ def test_apostrophes_of_other_files_are_kept(tmp_path, content):
 
 
 def test_the_columns_that_readers_know_are_those_that_are_written():
-    assert tuple(SCHEMA.names) == PREDICTION_COLUMNS
+    assert tuple(SCHEMA.names) == (*PREDICTION_COLUMNS, "suggestion")
     assert [field.name for field in SCHEMA if field.type != pa.string()] == list(NUMBERS)
 
 
@@ -240,7 +242,7 @@ def test_the_columns_that_readers_know_are_those_that_are_written():
 def test_without_samples_a_csv_file_holds_its_header(tmp_path):
     with table_writer(tmp_path / "new.csv", "csv"):
         pass
-    assert (tmp_path / "new.csv").read_text() == "id,category,name,kind,confidence,novelty\n"
+    assert (tmp_path / "new.csv").read_text() == "id,category,name,kind,confidence,novelty,suggestion\n"
 
 
 def test_without_samples_a_file_of_json_lines_holds_nothing(tmp_path):

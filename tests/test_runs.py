@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from newkinds.report import write_report
 from newkinds.run_folder import check_replaceable, read_predictions, read_run
 from newkinds.runs import save_run
 from newkinds.selection.n_categories import CategoryCount
+from tests.report.pages import read_page
 
 
 def small(labels: np.ndarray | None = None, **extra: Any) -> FeatureSet:
@@ -50,6 +52,7 @@ def test_the_folder_holds_what_is_promised(folder: Path) -> None:
         "features.npy",
         "predictions.parquet",
         "predictions.csv",
+        "map.npy",
         "report.html",
     }
 
@@ -195,22 +198,24 @@ def test_names_texts_and_estimated_number(tmp_path: Path) -> None:
     assert len(set(names)) == len(names)
     assert record["score"] is None
     assert record["curves"]["n_categories"]
-    page = (tmp_path / "report.html").read_text("utf-8")
-    assert "<b>number" not in page
-    assert "&lt;b&gt;number" in page
-    assert "digits &amp; &lt;co&gt;" in page
+    page = read_page(tmp_path / "report.html")
+    assert page.texts["texts"][:2] == ["<b>number 0</b>", "<b>number 1</b>"]
+    assert page.content["title"] == "digits & <co>"
+    assert "<b>number" not in page.html
+    assert "<title>digits &amp; &lt;co&gt;: kinds" in page.html
 
 
 def test_the_report_stands_alone(tmp_path: Path) -> None:
     found = discover(digits(), method=PIM(10, lam="labelled", lam_grid=[0.1, 0.3], max_iter=5, random_state=0))
     save_run(found, tmp_path, "digits")
-    page = write_report(tmp_path).read_text("utf-8")
-    assert page.count("data:image/png;base64,") == sum(min(12, c["size"]) for c in read_run(tmp_path)["categories"])
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "<script" not in page
-    assert page.count("<svg") == 2  # lam and the objective
-    assert "labelled accuracy" in page
+    page = read_page(write_report(tmp_path))
+    assert len(page.pictures["pictures"]) == len(digits())
+    assert not re.search(r"(src|href)=|@import|url\(", page.html.split("<script>")[0])
+    charts = page.content["how"]["charts"]
+    assert [(chart["kind"], chart["y_label"]) for chart in charts] == [
+        ("curve", "labelled accuracy"),
+        ("curve", "objective"),
+    ]
 
 
 def test_empty_and_single_categories_are_warned_of(tmp_path: Path) -> None:

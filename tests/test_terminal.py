@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from newkinds.journal import standing
 from newkinds.kinds import Kind, Neighbour, Sample, Sureness
 from newkinds.runtime import report_progress
 from newkinds.selection.n_categories import CategoryCount
@@ -17,7 +18,7 @@ HEADER = "id kind samples labelled confidence"
 
 
 def record(**changes: Any) -> dict[str, Any]:
-    return {
+    made = {
         "source": {"name": "tickets", "samples": 12345, "labelled": 1000},
         "method": "pim",
         "chosen": {"lam": 0.2, "temperature": 40.0, "n_categories": 3, "n_categories_rule": None},
@@ -33,6 +34,7 @@ def record(**changes: Any) -> dict[str, Any]:
         "versions": {"newkinds": "1.2.3"},
         **changes,
     }
+    return standing(made, ())
 
 
 def shown(show: Any, *arguments: Any, **options: Any) -> list[str]:
@@ -72,6 +74,7 @@ def test_a_run_is_summed_up_the_kinds_first_and_the_settings_last() -> None:
         "",
         "Next:",
         "newkinds show 'runs/my run' new-1 one kind: typical, doubtful, alike",
+        "newkinds rename 'runs/my run' new-1 \"…\" a name for a new kind",
         "newkinds export 'runs/my run' kinds.csv a table of the samples; kinds.xlsx for Excel",
         "newkinds predict 'runs/my run' more.npy the same kinds for new samples",
         "",
@@ -118,10 +121,9 @@ def test_the_kind_of_a_suggested_command_can_be_typed(name: str, argument: str) 
 
 
 def test_a_report_is_suggested_where_there_is_one(tmp_path: Path) -> None:
-    assert not any(line.startswith("open") for line in shown(show_run, record(), tmp_path))
+    assert not any(line.startswith("Report") for line in shown(show_run, record(), tmp_path))
     (tmp_path / "report.html").write_text("a")
-    next_steps = after(shown(show_run, record(), tmp_path), "Next:")
-    assert next_steps[0] == f"open {tmp_path}/report.html the kinds with typical samples, in a browser"
+    assert f"Report: {(tmp_path / 'report.html').as_uri()}" in shown(show_run, record(), tmp_path)
 
 
 def test_a_command_is_never_broken_into_lines() -> None:
@@ -190,7 +192,7 @@ def test_all_categories_are_listed_on_request_and_where_they_are_few() -> None:
     n = SHOWN_CATEGORIES
     lines = run_lines(record(categories=many(n + 5, n + 5)), everything=True)
     assert len(table_of(lines)) == 2 * (n + 5)
-    assert not any("…" in line for line in run_lines(record(categories=many(n, n))))
+    assert not any("… " in line for line in run_lines(record(categories=many(n, n))))
 
 
 def test_a_run_without_categories_or_samples_can_be_shown() -> None:
@@ -319,7 +321,7 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
         versions={"newkinds": HOSTILE},
     )
     hostile["categories"][0]["name"] = HOSTILE
-    hostile["categories"][1]["name"] = HOSTILE
+    hostile["categories"][1] |= {"name": HOSTILE, "suggestion": HOSTILE}
     lines = run_lines(hostile)
     assert lines[0] == SHOWN
     assert any(f"by newkinds {SHOWN}" in line for line in lines)
@@ -327,15 +329,19 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
     assert f"0 {SHOWN} 5,000 1,000 {bar(1)}" in lines
     assert f"Warning: {SHOWN}" in lines
     assert "newkinds show 'runs/my run' 1 one kind: typical, doubtful, alike" in lines
-    assert len(lines) == 18
+    assert f"1 {SHOWN} new {SHOWN}? 2,500 0 {bar(0.5)}" in lines
+    assert len(lines) == 19
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")
 
 
 def test_nothing_in_a_kind_has_power_over_the_terminal() -> None:
     sample = Sample(HOSTILE, HOSTILE, 0.5, 0.5, given=True)
-    kind = Kind(0, HOSTILE, "new", 1, 0, 0.5, 0, (sample,), (sample,), (Neighbour(1, HOSTILE, "new", 0.5, 0.5),))
+    nearest = (Neighbour(1, HOSTILE, "new", 0.5, 0.5),)
+    kind = Kind(0, "new-1", HOSTILE, "new", 1, 0, HOSTILE, 0.5, 0.5, 0, (sample,), (sample,), nearest)
     lines = shown(show_kind, kind)
-    assert lines[0] == f"{SHOWN} (new)"
+    assert lines[0] == f"{SHOWN} new-1 (new)"
+    unnamed = Kind(0, HOSTILE, HOSTILE, "new", 1, 0, HOSTILE, 0.5, 0.5, 0, (sample,), (sample,), nearest)
+    assert shown(show_kind, unnamed)[0] == f"{SHOWN} {SHOWN}? (new)"
     assert sum(line.startswith(SHOWN) and "labelled 50 % 50 %" in line for line in lines) == 2
     assert f"{SHOWN} new 0.50 50 %" in lines
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")

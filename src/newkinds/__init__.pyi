@@ -6,7 +6,6 @@ from newkinds.data.reading import read_features as read_features
 from newkinds.data.writing import write_features as write_features
 from newkinds.discovery import Discovery as Discovery
 from newkinds.discovery import discover as discover
-from newkinds.discovery import open_run as open_run
 from newkinds.encoders.encoding import encode as encode
 from newkinds.errors import InputError as InputError
 from newkinds.labels import UNLABELLED as UNLABELLED
@@ -22,6 +21,7 @@ from newkinds.methods.tim import TIM as TIM
 from newkinds.methods.uno import UNO as UNO
 from newkinds.metrics import accuracy as accuracy
 from newkinds.objective import Objective as Objective
+from newkinds.opened_runs import open_run as open_run
 from newkinds.runs import load as load
 from newkinds.selection.n_categories import estimate_n_categories as estimate_n_categories
 

@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 from newkinds.data import FeatureSet, RawCollection, read_source
 from newkinds.data.feature_set import in_order
 from newkinds.data.files import checked, is_columnar
-from newkinds.data.formulas import PREDICTION_COLUMNS
 from newkinds.data.labelling import LabelRules
 from newkinds.data.parquet import ID, NUMERIC_TYPES, ParquetFiles
 from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
@@ -29,7 +28,7 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import UNSURE
-from newkinds.predictions import predictions_table
+from newkinds.predictions import SCHEMA, predictions_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
 from newkinds.wording import option
@@ -118,7 +117,7 @@ def answers(
             model, model.category_names_, block.ids, block.features, reject=reject, first_row=block.first_row
         )
         for name in block.others.column_names:
-            taken = name in PREDICTION_COLUMNS or name.startswith("input_")
+            taken = name in SCHEMA.names or name.startswith("input_")
             cells = writable(block.others[name])
             if cells is not None:
                 table = table.append_column(f"input_{name}" if taken else name, cells)

@@ -1,4 +1,4 @@
-"""A discovery in Python: from samples to kinds, looking at them, saving them in a run folder, opening that again.
+"""A discovery in Python: from samples to kinds, looking at them, saving them in a run folder.
 
 This joins reading, encoding, fitting, run folders and the report; `newkinds discover` goes through it too.
 """
@@ -18,8 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from newkinds.answering import Summary, answers, collection_samples
-from newkinds.data import FeatureSet, RawCollection, read_array
+from newkinds.data import FeatureSet, RawCollection
 from newkinds.data.labelling import LabelRules
+from newkinds.editing import rename
 from newkinds.encoders import (
     Encoder,
     Encoding,
@@ -31,36 +32,31 @@ from newkinds.encoders import (
 )
 from newkinds.errors import InputError
 from newkinds.gathering import gather, row_names
-from newkinds.labels import UNLABELLED, IntArray, encode_labels
+from newkinds.journal import JOURNAL_FILE, read_journal, standing
+from newkinds.labels import UNLABELLED
 from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
 from newkinds.raw_samples import kind_of_samples
-from newkinds.report import render, write_report
+from newkinds.report import make_report, write_report
 from newkinds.run_folder import (
-    FEATURES_FILE,
     REPORT_FILE,
     RUN_FILE,
     RUN_FILES,
-    check_file,
     check_not_of_a_run,
     check_replaceable,
     file_checksum,
-    read_predictions,
     read_run,
-    verify_run,
 )
-from newkinds.runs import THUMBNAILS, load, make_record, remember_source, samples_table, save_run
+from newkinds.runs import make_record, remember_source, samples_table, save_run, suggest
 from newkinds.staging import accept_existing, staged
 
 SHOWN_KINDS = 20
 """Kinds that a notebook shows."""
-MOST_NAMES = 1 << 20
-"""Largest id of a category with a name: names are listed from id 0 on."""
 
 
 class Discovery:
-    """The kinds of a collection: what `discover` found, or `open_run` opened.
+    """The kinds of a collection: what `discover` found, or `newkinds.open_run` opened.
 
     Attributes
     ----------
@@ -84,7 +80,7 @@ class Discovery:
     >>> discovery.names[9]
     'new-5'
     >>> discovery.predictions.column_names
-    ['id', 'category', 'name', 'kind', 'confidence', 'novelty', 'given', 'truth']
+    ['id', 'category', 'name', 'kind', 'confidence', 'novelty', 'suggestion', 'given', 'truth']
     """
 
     def __init__(
@@ -99,6 +95,8 @@ class Discovery:
         known = model.known_categories_.tolist()
         if collection.names is not None and all(model.category_names_[i] == str(i) for i in known):
             model._name_categories(collection.names)  # it was fitted to the collection's ids
+        if not hasattr(model, "suggestions_"):
+            suggest(model, collection)
         self._collection, self._model = collection, model
         self.seconds = dict(seconds or {})
         self.source = source
@@ -120,9 +118,13 @@ class Discovery:
         return names
 
     @cached_property
-    def record(self) -> dict[str, Any]:
-        """What `run.json` says: everything chosen and measured."""
+    def _made_record(self) -> dict[str, Any]:
         return make_record(self, self.source)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What `run.json` says: everything chosen and measured, with the names that categories have now."""
+        return standing(self._made_record, () if self.folder is None else read_journal(self.folder))
 
     @property
     def warnings(self) -> list[str]:
@@ -180,10 +182,38 @@ class Discovery:
         record = None if sample_encoder is None else sample_encoder.record
         return features_for(record, collection, Encoding())
 
-    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def rename(self, category: str | int, name: str, *, reason: str = "") -> None:
+        """Give a category of a saved discovery a name, for good; it is written into the run's journal.
+
+        Parameters
+        ----------
+        category : str or int
+            Its name, key (new-3) or id.
+        name : str
+            The category's key takes the name away again.
+        reason : str
+            Written down with it.
+        """
+        if self.folder is None:
+            raise InputError("names are kept in a run folder: save the discovery first")
+        check_unchanged(self.folder, self._saved)
+        rename(self.folder, str(category), name, reason=reason)
+        self._take_names()
+
+    def _take_names(self) -> None:
+        """Use the names that categories have in the run folder."""
+        categories = read_run(self.folder or "")["categories"]
+        self.model.category_names_ = {category["id"]: category["name"] for category in categories}
+        for category in categories:
+            if category["named"]:
+                self.model.suggestions_.pop(category["id"], None)
+        self.__dict__.pop("predictions", None)
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False, with_map: bool = True) -> Path:
         """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
 
-        With `overwrite` it may take the place of another run folder, but of nothing else.
+        With `overwrite` it may take the place of another run folder, but of nothing else. The map of the samples,
+        in `map.npy` and the report, takes some seconds; it can be left out.
         """
 
         def check(place: Path) -> None:
@@ -193,13 +223,15 @@ class Discovery:
 
         place = Path(folder)
         with staged(place, folder=True, replace=check, ours=RUN_FILES) as stage:
-            self.write(stage)
+            self.write(stage, with_map=with_map)
         self.folder, self._saved = place, file_checksum(place / RUN_FILE)
         return place
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, *, with_map: bool = True) -> None:
         """Write the files of a run into an existing, empty folder; `save` takes care of the folder too."""
-        save_run(self, folder, self.source)
+        save_run(self, folder, self.source, record=self._made_record, with_map=with_map)
+        if self.folder is not None and (self.folder / JOURNAL_FILE).is_file():
+            shutil.copyfile(self.folder / JOURNAL_FILE, folder / JOURNAL_FILE)
         write_report(folder)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Path:
@@ -208,7 +240,7 @@ class Discovery:
         Without a path it is that of the run folder, or a temporary file where there is none.
         """
         if path is None and self.folder is not None and (self.folder / REPORT_FILE).is_file():
-            _check_unchanged(self.folder, self._saved)
+            check_unchanged(self.folder, self._saved)
             return self.folder / REPORT_FILE
 
         def check(place: Path) -> None:
@@ -219,11 +251,15 @@ class Discovery:
         if place.name != REPORT_FILE:
             check_not_of_a_run(place)
         with staged(place, replace=accept_existing if overwrite else check) as stage:
-            stage.write_text(self._page(), "utf-8")
+            stage.write_bytes(self._page().encode())
         return place
 
     def _page(self) -> str:
-        return render(self.record, samples_table(self, pictures=True))
+        with tempfile.TemporaryDirectory() as folder:
+            run = Path(folder, self.source.replace("/", "_") or "run")
+            run.mkdir()
+            save_run(self, run, self.source, record=self._made_record)
+            return make_report(run)
 
     def __repr__(self) -> str:
         kinds = [category["kind"] for category in self.record["categories"]]
@@ -243,94 +279,6 @@ class Discovery:
         rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
         head = "<tr><th>name</th><th>kind</th><th>samples</th><th>labelled</th></tr>"
         return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>{rest}"
-
-
-class SavedDiscovery(Discovery):
-    """A discovery in a run folder; everything but `run.json` is read when it is asked for."""
-
-    def __init__(self, folder: Path, encoder: str | None = None) -> None:
-        self.record = read_run(folder)
-        self._opened = self._saved = file_checksum(folder / RUN_FILE)
-        self._place, self._encoder = folder, encoder
-        self.seconds = self.record["seconds"]
-        self.source = self.record["source"]["name"]
-        self.folder = folder
-
-    @property
-    def names(self) -> dict[int, str]:
-        return {category["id"]: category["name"] for category in self.record["categories"]}
-
-    @cached_property
-    def model(self) -> CategoryDiscoverer:
-        _check_unchanged(self._place, self._opened)
-        return load(self._place, self._encoder)
-
-    @cached_property
-    def _table(self) -> pa.Table:
-        _check_unchanged(self._place, self._opened)
-        return read_predictions(self._place, self.record)
-
-    @cached_property
-    def predictions(self) -> pa.Table:
-        columns = [name for name in self._table.column_names if name != THUMBNAILS]
-        return self._table.select(columns)
-
-    @cached_property
-    def collection(self) -> FeatureSet:
-        """As it was, except that features have unit length and half precision, and there are no pictures."""
-        _check_unchanged(self._place, self._opened)
-        check_file(self._place / FEATURES_FILE, self.record)
-        features = read_array(self._place / FEATURES_FILE, memory_map=True)
-        shown = [name for name in ("id", "given", "truth", "text") if name in self.predictions.column_names]
-        cells = {name: self.predictions[name].to_pylist() for name in shown}
-        categories = self.predictions["category"].to_numpy()
-        given = np.array([flag is True for flag in cells.get("given", [False] * len(categories))])
-        names, truth = self._names_and_truth(cells.get("truth"))
-        columns = self.record["source"].get("columns")
-        return FeatureSet(
-            features,
-            np.where(given, categories, UNLABELLED),
-            truth,
-            names,
-            tuple(cells["id"]),
-            None if columns is None else tuple(columns),
-            tuple(cells["text"]) if "text" in cells else None,
-            encoder=self.record.get("encoder"),
-            skipped=tuple((name, why) for name, why in self.record.get("skipped", [])),
-        )
-
-    def _names_and_truth(self, truth: list[str | None] | None) -> tuple[tuple[str, ...] | None, IntArray | None]:
-        """Name of id 0, 1, … (None if categories are called by their ids), and the truth as such ids."""
-        known = {c["id"]: c["name"] for c in self.record["categories"] if c["kind"] == "known"}
-        if all(name == str(i) for i, name in known.items()):
-            encoded, classes = encode_labels(truth or [])
-            if classes is None:
-                return None, None if truth is None else encoded
-        if max(known, default=0) > MOST_NAMES:
-            raise InputError(f"{self._place} is damaged: the category {max(known)} has a name, and so large an id")
-        others = iter(sorted({name for name in truth or [] if name is not None} - set(known.values())))
-        listed = [known[i] if i in known else next(others, "") for i in range(max(known, default=-1) + 1)]
-        names = (*listed, *others)
-        ids = {name: i for i, name in enumerate(names)}
-        if truth is None:
-            return names, None
-        return names, np.array([UNLABELLED if name is None else ids[name] for name in truth], dtype=np.int64)
-
-    def score(self) -> Accuracy | None:
-        score = self.record["score"]
-        if score is None:
-            return None
-        return Accuracy(*(np.nan if score[part] is None else score[part] for part in ("all", "old", "new")))
-
-    def write(self, folder: Path) -> None:
-        _check_unchanged(self._place, self._opened)
-        verify_run(self._place)
-        for name in RUN_FILES:
-            if (self._place / name).is_file():
-                shutil.copyfile(self._place / name, folder / name)
-
-    def _page(self) -> str:
-        return render(self.record, self._table)
 
 
 def discover(
@@ -429,27 +377,7 @@ def discover(
     return Discovery(collection, model, seconds, name)
 
 
-def open_run(folder: str | os.PathLike[str], encoder: str | None = None) -> Discovery:
-    """Open a run folder. Nothing is changed in it; `newkinds.load` gives only the fitted model.
-
-    Parameters
-    ----------
-    folder : path
-        What `newkinds discover` or `Discovery.save` wrote.
-    encoder : str, optional
-        Where you have the encoder of the run, see `newkinds.load`.
-
-    Examples
-    --------
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     discovery = discover(np.eye(4), ["owl", None, None, None], method="sskm", n_categories=2)
-    ...     open_run(discovery.save(f"{folder}/run"))
-    Discovery(4 samples; kinds: 1 known, 1 new)
-    """
-    return SavedDiscovery(Path(folder), encoder)
-
-
-def _check_unchanged(folder: Path, checksum: str | None) -> None:
+def check_unchanged(folder: Path, checksum: str | None) -> None:
     """Refuse a run folder whose `run.json` is another one than it was."""
     if file_checksum(folder / RUN_FILE) != checksum:
         raise InputError(f"{folder} was changed since it was opened or saved: open it anew with newkinds.open_run")

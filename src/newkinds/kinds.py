@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from scipy.sparse import csr_array
 
 from newkinds.data.files import read_array
 from newkinds.errors import InputError
+from newkinds.middles import blocks, category_middles
 from newkinds.names import UNSURE
 from newkinds.run_folder import FEATURES_FILE, check_file, find_category, read_predictions, read_run
 
-ROWS = 1 << 14
-"""Samples looked at at a time."""
 N_SAMPLES, N_NEIGHBOURS = 5, 4
 """How many typical and doubtful samples, and how many neighbours, are listed."""
 
@@ -79,8 +77,12 @@ class Kind:
 
     Attributes
     ----------
-    id, name, kind, size, labelled
-        As `run.json` has them; `kind` is "known" or "new".
+    id, key, name, kind, size, labelled
+        As `run.json` and the journal have them; `kind` is "known" or "new".
+    suggestion : str or None
+        A name that we suggest.
+    stability : float or None
+        How far trainings from different starts found it again, from 0 to 1, where that was measured.
     confidence : float or None
         The mean of its samples; None without any.
     n_unsure : int
@@ -94,10 +96,13 @@ class Kind:
     """
 
     id: int
+    key: str
     name: str
     kind: str
     size: int
     labelled: int
+    suggestion: str | None
+    stability: float | None
     confidence: float | None
     n_unsure: int
     typical: tuple[Sample, ...]
@@ -136,18 +141,16 @@ def read_kind(run: str | Path, text: str) -> Kind:
     table = read_predictions(run, record, pictures=False)
     categories, confidence, is_unsure = _columns(table)
     members = np.flatnonzero(categories == category["id"])
-    facts = {name: category[name] for name in ("id", "name", "kind", "size", "labelled")}
+    facts = {name: category[name] for name in ("id", "key", "name", "kind", "size", "labelled")}
+    facts |= {name: category.get(name) for name in ("suggestion", "stability")}
     if not len(members):
         return Kind(**facts, confidence=None, n_unsure=0, typical=(), doubtful=(), nearest=())
-    features = _read_features(Path(run), record)
+    features = read_run_features(run, record)
     ids = [other["id"] for other in record["categories"]]
-    middles = _middles(features, np.searchsorted(ids, categories), len(ids))
+    middles = category_middles(features, np.searchsorted(ids, categories), len(ids))
     own = ids.index(category["id"])
-    closeness = np.concatenate([features[rows] @ middles[own] for rows in _blocks(members)])
-    typical = members[np.argsort(-closeness, kind="stable")[:N_SAMPLES]]
-    given = table["given"].to_numpy() if "given" in table.column_names else np.zeros(len(table), dtype=bool)
-    others = members[~given[members] & ~np.isin(members, typical)]
-    doubtful = others[np.argsort(confidence[others], kind="stable")[:N_SAMPLES]]
+    closeness = np.concatenate([features[rows] @ middles[own] for rows in blocks(members)])
+    typical, doubtful = exemplars(members, closeness, confidence[members], given_labels(table)[members], N_SAMPLES)
     return Kind(
         **facts,
         confidence=float(confidence[members].mean()),
@@ -158,39 +161,55 @@ def read_kind(run: str | Path, text: str) -> Kind:
     )
 
 
+def exemplars(
+    members: npt.NDArray[np.intp],
+    closeness: npt.NDArray[Any],
+    confidence: npt.NDArray[Any],
+    given: npt.NDArray[np.bool_],
+    n_samples: int,
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Typical members of a category, nearest to its middle; and doubtful ones, unlabelled, with least confidence.
+
+    Parameters
+    ----------
+    members : ndarray of int
+        Rows of the samples.
+    closeness, confidence, given : ndarray of shape (members,)
+        How near each is to the middle, how sure it is, whether it is labelled.
+    n_samples : int
+        At most so many of each.
+    """
+    nearest_first = np.argsort(-closeness, kind="stable")
+    typical, others = nearest_first[:n_samples], np.sort(nearest_first[n_samples:])
+    unlabelled = others[~given[others]]
+    doubtful = unlabelled[np.argsort(confidence[unlabelled], kind="stable")[:n_samples]]
+    return members[typical], members[doubtful]
+
+
+def given_labels(table: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which samples came with their label; older runs do not say, and then none did."""
+    if "given" not in table.column_names:
+        return np.zeros(len(table), dtype=bool)
+    return np.asarray(table["given"].to_numpy(), dtype=bool)
+
+
 def _columns(
     table: pa.Table,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Category, confidence, and whether it is unsure, of every sample."""
     confidence = table["confidence"].to_numpy().astype(np.float64)
-    is_unsure = confidence < UNSURE
-    if "given" in table.column_names:
-        is_unsure &= ~table["given"].to_numpy()
+    is_unsure = (confidence < UNSURE) & ~given_labels(table)
     return table["category"].to_numpy(), confidence, is_unsure
 
 
-def _read_features(run: Path, record: dict[str, Any]) -> npt.NDArray[Any]:
-    path = run / FEATURES_FILE
+def read_run_features(run: str | Path, record: dict[str, Any]) -> npt.NDArray[Any]:
+    """`features.npy` of a run folder as a memory map, checked against its record."""
+    path = Path(run) / FEATURES_FILE
     check_file(path, record)
     features = read_array(path, memory_map=True)
     if features.ndim != 2 or len(features) != record["source"]["samples"]:
         raise InputError(f"{path} does not fit the run: its shape is {features.shape}")
     return features
-
-
-def _blocks(rows: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
-    return [rows[first : first + ROWS] for first in range(0, len(rows), ROWS)]
-
-
-def _middles(features: npt.NDArray[Any], rows: npt.NDArray[np.intp], n: int) -> npt.NDArray[np.float32]:
-    """The mean of each category's features at unit length; zero for an empty category."""
-    sums = np.zeros((n, features.shape[1]), dtype=np.float32)
-    for block in _blocks(np.arange(len(features))):
-        ones = np.ones(len(block), dtype=np.float32)
-        membership = csr_array((ones, (rows[block], np.arange(len(block)))), shape=(n, len(block)))
-        sums += membership @ features[block].astype(np.float32)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    return (sums / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _samples(table: pa.Table, rows: npt.NDArray[np.intp]) -> tuple[Sample, ...]:
@@ -214,7 +233,7 @@ def _nearest(
 
     model = load(run)
     second = np.zeros(len(categories), dtype=np.int64)
-    for rows in _blocks(members):
+    for rows in blocks(members):
         shares = model.predict_proba(features[rows].astype(np.float32))
         shares[:, own] = -1
         second += np.bincount(shares.argmax(axis=1), minlength=len(categories))

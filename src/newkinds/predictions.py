@@ -44,6 +44,7 @@ SCHEMA = pa.schema(
         "kind": pa.string(),
         "confidence": pa.float32(),
         "novelty": pa.float32(),
+        "suggestion": pa.string(),
     }
 )
 """Columns of predictions."""
@@ -62,11 +63,12 @@ def predictions_table(
     reject: float | None = None,
     first_row: int = 0,
 ) -> pa.Table:
-    """Category, known or new, confidence and novelty of each sample.
+    """Category, known or new, confidence, novelty and suggested name of each sample.
 
     Parameters
     ----------
     model : fitted method
+        Its `suggestions_`, where there are any, are names that we suggest; a category without one has a blank.
     names : dict of int to str
         Name of each category.
     ids : sequence of str, or a column of pyarrow's
@@ -82,6 +84,7 @@ def predictions_table(
     found, inverse = np.unique(result.categories, return_inverse=True)
     kinds = np.where(np.isin(found, model.known_categories_), "known", "new")
     kinds = np.where(found == UNLABELLED, "open", kinds)
+    suggestions: dict[int, str] = getattr(model, "suggestions_", {})
     at = pa.array(inverse)
     return pa.table(
         {
@@ -91,6 +94,7 @@ def predictions_table(
             "kind": pa.array(kinds.tolist(), pa.string()).take(at),
             "confidence": result.confidence.astype(np.float32),
             "novelty": result.novelty.astype(np.float32),
+            "suggestion": text_column("suggestion", [suggestions.get(c, "") for c in found.tolist()]).take(at),
         },
         schema=SCHEMA,
     )

@@ -1,8 +1,9 @@
 """The run folder as it lies on disk: its files, and reading them.
 
 A folder holds `run.json` (everything chosen, measured and warned of), `model.safetensors`, `features.npy`
-(unit length, float16), `predictions.parquet` and `.csv`, and `report.html`. Nothing in it is pickled. Whatever only
-looks at a run (the report, `newkinds show`) needs no more than this module, and so does not wait for PyTorch.
+(unit length, float16), `predictions.parquet` and `.csv`, `map.npy` (a place in the plane for every sample),
+`report.html`, and once it was edited `journal.jsonl`. Nothing in it is pickled. Whatever only looks at a run (the
+report, `newkinds show`) needs no more than this module, and so does not wait for PyTorch.
 
 What is read is checked first: `run.json` by `newkinds.run_record`, the other files against the checksums that it
 holds. Runs of before there were checksums are read without them.
@@ -12,32 +13,38 @@ import difflib
 import hashlib
 import json
 import os
-import stat
-from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newkinds.errors import InputError
+from newkinds.journal import JOURNAL_FILE, read_journal, standing
 from newkinds.names import listed
-from newkinds.run_record import CHECKED_FILES, format_record, parse_record
+from newkinds.run_record import CHECKED_FILES, OPTIONAL_FILES, format_record, open_file, parse_record
 from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
+from newkinds.run_record import MAP_FILE as MAP_FILE
 from newkinds.run_record import MODEL_FILE as MODEL_FILE
 from newkinds.run_record import PREDICTIONS_TABLE as PREDICTIONS_TABLE
 from newkinds.run_record import RUN_FILE as RUN_FILE
 from newkinds.run_record import SCHEMA_VERSION as SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 PREDICTIONS_TEXT, REPORT_FILE = "predictions.csv", "report.html"
 LARGEST_RECORD = 1 << 28
 """Bytes of the largest `run.json` that is read."""
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PICTURE_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"RIFF": "image/webp"}
+"""How pictures begin, and what they are. (A RIFF that is not WebP is shown as a broken picture.)"""
 PICTURES = "thumbnail"
 """The column of predictions that holds pictures."""
 NEAR, SHOWN_NAMES = 3, 10
 """Names that an error offers: some that are like the one asked for, or else the first ones."""
-RUN_FILES = (RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, REPORT_FILE)
+RUN_FILES = (
+    *(RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, MAP_FILE, REPORT_FILE),
+    JOURNAL_FILE,
+)
 """All that we write into a run folder."""
 
 
@@ -53,6 +60,10 @@ def check_replaceable(folder: Path, force: bool, source: str | None = None) -> N
         raise InputError(f"{folder} already exists and is not a run folder; choose another place")
     if not force and (source is None or name != source):
         raise InputError(f"{folder} already holds a run; choose another place, or replace it with --force")
+    if os.path.lexists(folder / JOURNAL_FILE):
+        raise InputError(
+            f"{folder} holds a run that was edited since ({JOURNAL_FILE}): it is not replaced; choose another place"
+        )
 
 
 def check_not_of_a_run(target: Path) -> None:
@@ -62,7 +73,10 @@ def check_not_of_a_run(target: Path) -> None:
 
 
 def read_run(run: str | Path) -> dict[str, Any]:
-    """`run.json` of a run folder, checked; InputError names the key that is wrong."""
+    """What `run.json` says, as it stands after the run's journal; InputError names the key that is wrong.
+
+    See `newkinds.journal.standing` for the names of categories.
+    """
     folder = Path(run)
     path = folder / RUN_FILE
     if not path.is_file():
@@ -71,12 +85,13 @@ def read_run(run: str | Path) -> dict[str, Any]:
         if os.fstat(file.fileno()).st_size > LARGEST_RECORD:
             raise InputError(f"{path} is damaged: it is larger than {LARGEST_RECORD >> 20} MiB")
         content = file.read(LARGEST_RECORD)
-    return parse_record(content, path)
+    return standing(parse_record(content, path), read_journal(folder))
 
 
 def write_run(folder: Path, record: dict[str, Any]) -> None:
     """Write `run.json` with the checksums of the files it describes, which must be there already, and its own."""
-    checksums = {name: file_checksum(folder / name) for name in CHECKED_FILES}
+    names = [*CHECKED_FILES, *(name for name in OPTIONAL_FILES if (folder / name).is_file())]
+    checksums = {name: file_checksum(folder / name) for name in names}
     (folder / RUN_FILE).write_text(format_record(record, checksums), "utf-8")
 
 
@@ -86,7 +101,7 @@ def verify_run(run: str | Path) -> list[str]:
     Returns the names of the files that were checked: of a run of before there were checksums, `features.npy` alone.
     """
     record = read_run(run)
-    names = [name for name in CHECKED_FILES if expected_checksum(record, name) is not None]
+    names = [name for name in (*CHECKED_FILES, *OPTIONAL_FILES) if expected_checksum(record, name) is not None]
     for name in names:
         check_file(Path(run) / name, record)
     return [*names, RUN_FILE] if "checksums" in record else names
@@ -95,7 +110,11 @@ def verify_run(run: str | Path) -> list[str]:
 def check_if_own(path: str | Path, run: str | Path) -> None:
     """Refuse a file that belongs to the run and was changed or damaged; other files are not looked at."""
     path = Path(path)
-    if path.name in CHECKED_FILES and path.is_file() and path.parent.resolve() == Path(run).resolve():
+    if (
+        path.name in (*CHECKED_FILES, *OPTIONAL_FILES)
+        and path.is_file()
+        and path.parent.resolve() == Path(run).resolve()
+    ):
         check_file(path, read_run(run))
 
 
@@ -119,26 +138,14 @@ def file_checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def open_file(path: Path) -> BufferedReader:
-    """Open a plain file for reading, or InputError; never waits, as opening a FIFO would."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InputError(f"{path} cannot be read: it is not a plain file")
-    return os.fdopen(descriptor, "rb")
-
-
 def find_category(record: dict[str, Any], text: str) -> dict[str, Any]:
-    """The category of a run with this name, or else with this id; InputError says which ones are like it."""
+    """The category of a run with this name, or else this key or id; InputError says which ones are like it."""
     categories: list[dict[str, Any]] = record["categories"]
     wanted = text.strip()
     folded = [category for category in categories if category["name"].casefold() == wanted.casefold()]
     matches = [
         [category for category in categories if category["name"] == wanted],
+        [category for category in categories if category["key"] == wanted],
         folded if len(folded) == 1 else [],
         [category for category in categories if str(category["id"]) == wanted],
     ]
@@ -149,6 +156,22 @@ def find_category(record: dict[str, Any], text: str) -> dict[str, Any]:
     near += [name for key, name in names.items() if wanted.casefold() in key and name not in near][:NEAR]
     advice = f"did you mean {listed(tuple(near[:NEAR]))}?" if near else f"there are {_first_names(categories)}"
     raise InputError(f"the run has no category {text!r}; {advice}")
+
+
+def shown_name(category: dict[str, Any]) -> str:
+    """How a category is called where there is room for one name: by a person, or by its key and our suggestion."""
+    suggestion = category.get("suggestion")
+    name: str = category["name"]
+    return name if category["named"] or not suggestion else f"{name} ({suggestion}?)"
+
+
+def category_names(category: dict[str, Any]) -> dict[str, str | None]:
+    """Its key, the name that a person gave it or None, and the one that we suggest or None."""
+    return {
+        "key": category["key"],
+        "name": category["name"] if category["named"] else None,
+        "suggestion": category.get("suggestion"),
+    }
 
 
 def _first_names(categories: list[dict[str, Any]]) -> str:
@@ -181,7 +204,64 @@ def read_predictions(run: str | Path, record: dict[str, Any] | None = None, *, p
         raise InputError(f"{path} does not fit {RUN_FILE}: it has {n_rows} samples instead of {n_samples}")
     if problem := _table_problem(table, [category["id"] for category in record["categories"]]):
         raise InputError(f"{path} is damaged: {problem}")
-    return table
+    return _renamed(table, record["categories"])
+
+
+def _renamed(table: "pa.Table", categories: list[dict[str, Any]]) -> "pa.Table":
+    """Predictions with the names that categories have now."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if "name" not in table.column_names or not any(category["named"] for category in categories):
+        return table
+    ids, names = pa.array([c["id"] for c in categories], pa.int64()), pa.array([c["name"] for c in categories])
+    column = names.take(pc.index_in(table["category"], ids))
+    return table.set_column(table.column_names.index("name"), "name", column)
+
+
+def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]") -> list[bytes]:
+    """The pictures of some samples, in the order of `rows`; none where the run has no pictures.
+
+    The rest of the table is not read.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    path = Path(run) / PREDICTIONS_TABLE
+    pictures: dict[int, bytes] = {}
+    try:
+        with open_file(path) as file, pq.ParquetFile(file) as table_file:
+            if PICTURES not in table_file.schema_arrow.names:
+                return []
+            first = 0
+            for group in range(table_file.num_row_groups):
+                n_rows = table_file.metadata.row_group(group).num_rows
+                wanted = [row for row in rows if first <= row < first + n_rows]
+                if wanted:
+                    column = table_file.read_row_group(group, [PICTURES])[PICTURES]
+                    taken = pc.take(column, pa.array([row - first for row in wanted])).to_pylist()
+                    pictures |= dict(zip(wanted, taken, strict=True))
+                first += n_rows
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
+    chosen = [pictures.get(row) for row in rows]
+    if any(picture is None or picture_type(picture) is None for picture in chosen):
+        raise InputError(f"{path} is damaged: the column {PICTURES} has pictures that are neither PNG nor WebP")
+    return [picture for picture in chosen if picture is not None]
+
+
+def has_pictures(run: str | Path) -> bool:
+    """Whether the predictions of a run have pictures beside them."""
+    import pyarrow.parquet as pq
+
+    with open_file(Path(run) / PREDICTIONS_TABLE) as file, pq.ParquetFile(file) as table_file:
+        return PICTURES in table_file.schema_arrow.names
+
+
+def picture_type(picture: bytes) -> str | None:
+    """What a picture is, such as "image/png"; None for what we never write."""
+    return next((name for beginning, name in PICTURE_TYPES.items() if picture.startswith(beginning)), None)
 
 
 def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
@@ -195,7 +275,12 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
         "confidence": pa.types.is_floating,
         "novelty": pa.types.is_floating,
     }
-    optional = {"given": pa.types.is_boolean, "text": pa.types.is_string, PICTURES: pa.types.is_binary}
+    optional = {
+        "given": pa.types.is_boolean,
+        "suggestion": pa.types.is_string,
+        "text": pa.types.is_string,
+        PICTURES: pa.types.is_binary,
+    }
     if missing := [name for name in types if name not in table.column_names]:
         return f"it lacks the column {', '.join(missing)}"
     for name, fits in {**types, **optional}.items():
@@ -212,8 +297,8 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
         inside = pc.and_(pc.greater_equal(share, 0.0), pc.less_equal(share, 1.0 + 1e-6))
         if not pc.all(inside, min_count=0).as_py():
             return f"the column {name} has values that are no probabilities"
-    if PICTURES in table.column_names:
-        is_png = pc.starts_with(table[PICTURES], PNG_SIGNATURE)
-        if not pc.all(is_png, min_count=0).as_py():
-            return f"the column {PICTURES} has pictures that are not PNG"
+    if PICTURES in table.column_names and not any(
+        pc.all(pc.starts_with(table[PICTURES], beginning), min_count=0).as_py() for beginning in PICTURE_TYPES
+    ):
+        return f"the column {PICTURES} has pictures that are neither PNG nor WebP"
     return None

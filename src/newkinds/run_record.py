@@ -8,9 +8,12 @@ there were checksums are read without. No PyTorch, no NumPy.
 import hashlib
 import json
 import math
+import os
 import re
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +22,17 @@ from newkinds.errors import InputError
 from newkinds.names import ENCODER_KEYS
 
 SCHEMA_VERSION = 1
-RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE = (
+RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, MAP_FILE = (
     "run.json",
     "model.safetensors",
     "features.npy",
     "predictions.parquet",
+    "map.npy",
 )
 CHECKED_FILES = (MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE)
 """Files whose checksums a record holds, beside its own."""
+OPTIONAL_FILES = (MAP_FILE,)
+"""The same of files that not every run has."""
 LARGEST_NUMBER = 1e100
 """Numbers in a record are smaller; sums and differences of larger ones might no longer be finite."""
 SHOWN_VALUE = 60
@@ -123,7 +129,7 @@ def _whole(least: int) -> Value:
     )
 
 
-def _one_of(*texts: str) -> Value:
+def one_of(*texts: str) -> Value:
     return Value(" or ".join(map(repr, texts)), lambda value: isinstance(value, str) and value in texts)
 
 
@@ -139,7 +145,10 @@ CHECKSUM = Value(
     "a SHA-256 in hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None,
 )
-CATEGORY = Keys({"id": COUNT, "name": TEXT, "kind": _one_of("known", "new"), "size": COUNT, "labelled": COUNT})
+CATEGORY = Keys(
+    {"id": COUNT, "name": TEXT, "kind": one_of("known", "new"), "size": COUNT, "labelled": COUNT},
+    optional={"suggestion": OrNull(TEXT), "stability": OrNull(SHARE)},
+)
 RECORD = Keys(
     {
         "created": TEXT,
@@ -186,7 +195,11 @@ RECORD = Keys(
         "encoder": OrNull(Keys(dict.fromkeys(ENCODER_KEYS, TEXT))),
         "skipped": Items(Row((TEXT, TEXT))),
         "features": Keys(optional={"sha256": CHECKSUM}),
-        "checksums": Keys(dict.fromkeys((RUN_FILE, *CHECKED_FILES), CHECKSUM)),
+        "checksums": Keys(
+            dict.fromkeys((RUN_FILE, *CHECKED_FILES), CHECKSUM), dict.fromkeys(OPTIONAL_FILES, CHECKSUM)
+        ),
+        "map": OrNull(Keys({"method": TEXT})),
+        "suspected_labels": OrNull(Items(Row((COUNT, COUNT, SHARE)))),
     },
 )
 """Every part of `run.json` that is read again. Keys that older versions lack are optional."""
@@ -254,7 +267,7 @@ def parse_record(content: bytes, path: Path) -> dict[str, Any]:
     """A record from the bytes of its file, checked; InputError names the file and the key that is wrong."""
     constants: list[str] = []
     try:
-        record = _parsed(content, constants)
+        record = parse_json(content, constants)
     except RecursionError:
         raise InputError(f"{path} is damaged: its lists and objects are nested too deeply") from None
     except ValueError as error:
@@ -289,13 +302,28 @@ def format_record(record: dict[str, Any], checksums: dict[str, str]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def _parsed(content: bytes, constants: list[str]) -> Any:
-    """Strict JSON: no key twice, no number beyond 64 bits, only text that can be written again.
+def open_file(path: Path) -> BufferedReader:
+    """Open a plain file for reading, or InputError; never waits, as opening a FIFO would."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise InputError(f"{path} cannot be read: it is not a plain file")
+    return os.fdopen(descriptor, "rb")
 
-    NaN and its like become None; `constants` then names them.
+
+def parse_json(content: bytes, constants: list[str] | None = None) -> Any:
+    """Strict JSON: no key twice, no number beyond 64 bits, only text that can be written again; or ValueError.
+
+    NaN and its like become None where `constants` is given, which then names them.
     """
 
     def constant(name: str) -> None:
+        if constants is None:
+            raise ValueError(f"{name} is not JSON")
         constants.append(name)
 
     record = json.loads(

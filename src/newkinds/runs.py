@@ -21,8 +21,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from newkinds import __version__
-from newkinds.data import FeatureSet
+from newkinds.advice import record_advice
+from newkinds.data import FeatureSet, read_array
 from newkinds.data.pictures import png
+from newkinds.data.thumbnails import Thumbnails, webp
 from newkinds.data.writing import text_column
 from newkinds.encoders import SampleEncoder, given_encoder
 from newkinds.engine import normalised
@@ -30,10 +32,14 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import METHODS, CategoryDiscoverer
 from newkinds.metrics import Accuracy
+from newkinds.naming import suggest_names
 from newkinds.predictions import predictions_table, table_writer
+from newkinds.projection import project
 from newkinds.run_folder import (
     FEATURES_FILE,
+    MAP_FILE,
     MODEL_FILE,
+    PICTURES,
     PREDICTIONS_TABLE,
     PREDICTIONS_TEXT,
     RUN_FILE,
@@ -51,11 +57,6 @@ from newkinds.staging import give_usual_mode
 
 logger = logging.getLogger(__name__)
 
-WIDE = 1.5
-"""Factor between the ends of an interval from which on it is said to be wide."""
-
-THUMBNAILS = "thumbnail"
-"""The column of pictures in `predictions.parquet`."""
 WRITTEN_ROWS = 1 << 14
 """Samples written at a time."""
 CURVE_POINTS = 200
@@ -89,18 +90,28 @@ class Result(Protocol):
     def score(self) -> Accuracy | None: ...
 
 
-def save_run(discovery: Result, folder: Path, source: str) -> None:
+def save_run(
+    discovery: Result,
+    folder: Path,
+    source: str,
+    *,
+    record: dict[str, Any] | None = None,
+    with_map: bool = True,
+) -> None:
     """Write everything but the report into an existing folder; see `newkinds.run_folder`.
 
-    `run.json`, without which nothing takes the folder for a run, comes last. It is read once: a record that could
-    not be read again should be known of while the model is still there.
+    `record` is what `make_record` gave, where that was asked already. `run.json`, without which nothing takes the
+    folder for a run, comes last. It is read once: a record that could not be read again should be known of while
+    the model is still there.
     """
     began = time.perf_counter()
     model = discovery.model
-    record = make_record(discovery, source)
+    record = make_record(discovery, source) if record is None else record
+    record = {**record, "features": dict(record["features"]), "seconds": dict(record["seconds"])}
     _write_samples(discovery, folder)
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
     give_usual_mode(folder / MODEL_FILE)
+    record["map"] = _write_map(model, folder) if with_map else None
     record["features"]["sha256"] = file_checksum(folder / FEATURES_FILE)
     record["seconds"]["write"] = round(time.perf_counter() - began, 3)
     write_run(folder, record)
@@ -127,6 +138,14 @@ def _write_samples(discovery: Result, folder: Path) -> None:
             report_progress("writing the samples", rows.stop, n)
 
 
+def _write_map(model: CategoryDiscoverer, folder: Path) -> dict[str, Any]:
+    """Write `map.npy`, and return what the record says of it."""
+    features = read_array(folder / FEATURES_FILE, memory_map=True)
+    projection = project(features, np.searchsorted(model.categories_, model.labels_), model.n_categories_)
+    np.save(folder / MAP_FILE, projection.places)
+    return {"method": projection.method}
+
+
 def samples_table(discovery: Result, *, pictures: bool = False) -> pa.Table:
     """Predictions of every sample, as `predictions.parquet` has them; pictures only if asked for."""
     collection, n = discovery.collection, len(discovery.collection)
@@ -141,8 +160,9 @@ def samples_table(discovery: Result, *, pictures: bool = False) -> pa.Table:
 def _with_pictures(table: pa.Table, collection: FeatureSet, rows: slice) -> pa.Table:
     if collection.images is None:
         return table
-    pictures = pa.array([png(image) for image in collection.images[rows]], type=pa.binary())
-    return table.append_column(THUMBNAILS, pictures)
+    write = webp if isinstance(collection.images, Thumbnails) else png
+    pictures = pa.array([write(image) for image in collection.images[rows]], type=pa.binary())
+    return table.append_column(PICTURES, pictures)
 
 
 def _samples_table(discovery: Result, rows: slice, features: npt.NDArray[Any]) -> pa.Table:
@@ -161,7 +181,9 @@ def _samples_table(discovery: Result, rows: slice, features: npt.NDArray[Any]) -
 
 def make_record(discovery: Result, source: str) -> dict[str, Any]:
     """What `run.json` says of a discovery, without the checksums of files."""
-    return _strict(_record(discovery, source))  # type: ignore[no-any-return]  # a dict stays one
+    record: dict[str, Any] = _strict(_record(discovery, source))
+    record["warnings"] += [advice.title for advice in record_advice(record)]
+    return record
 
 
 def _record(discovery: Result, source: str) -> dict[str, Any]:
@@ -175,6 +197,7 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
     lam_curve = getattr(model, "lam_curve_", None)
     objective = getattr(model, "objective_curve_", None)
     rehearsal = getattr(model, "rehearsal_", None)
+    suggestions: dict[int, str] = getattr(model, "suggestions_", {})
     score = discovery.score()
     method = next((name for name, kind in METHODS.items() if type(model) is kind), None)
     if method is None:
@@ -224,15 +247,17 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
                 "kind": "known" if int(c) in known else "new",
                 "size": sizes[int(c)],
                 "labelled": labelled[int(c)],
+                "suggestion": suggestions.get(int(c)),
+                "stability": None if model.stability_ is None else _number(float(model.stability_[column])),
             }
-            for c in model.categories_
+            for column, c in enumerate(model.categories_)
         ],
         "score": None
         if score is None
         else {"protocol": "v2", **{name: _number(getattr(score, name)) for name in ("all", "old", "new")}},
         "stopped": model.stopped_,
         "n_iter": model.n_iter_,
-        "warnings": [*collection.notes, *_warnings(model, names, sizes)],
+        "warnings": list(collection.notes),
         "seconds": {name: round(value, 3) for name, value in discovery.seconds.items()},
         "versions": {
             "newkinds": __version__,
@@ -240,47 +265,6 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
             **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "torch")},
         },
     }
-
-
-def _warnings(model: CategoryDiscoverer, names: dict[int, str], sizes: dict[int, int]) -> list[str]:
-    """What a user should know before trusting the result."""
-    warnings = []
-    if not len(model.known_categories_):
-        warnings.append(
-            "no sample is labelled: the categories are groups of samples that look alike, and nothing says what a "
-            "kind is here; label a few samples of some kinds to say so"
-        )
-    curve = getattr(model, "lam_curve_", None)
-    if curve is not None and model.lam_ in (min(curve), max(curve)):
-        warnings.append(
-            f"λ = {model.lam_:.3g} is at the edge of the range that was tried "
-            f"({min(curve):.3g} to {max(curve):.3g}): the best value may lie beyond"
-        )
-    search = model.n_categories_search_
-    if search is not None and search.at_bound:
-        warnings.append(
-            f"the estimated number of categories, {search.n_categories}, is at the bound of its search "
-            f"({search.bounds[0]} to {search.bounds[1]}): the true one may lie beyond"
-        )
-    if search is not None and search.interval is not None:
-        low, high = search.interval
-        if high > WIDE * low:
-            warnings.append(
-                f"there may be between {low} and {high} categories: how large the new ones are, compared with the "
-                "known ones, is not clear"
-            )
-    ratio = getattr(model, "size_ratio_", 1.0)
-    if ratio != 1.0:
-        warnings.append(
-            f"new categories seem to be {ratio:.2g} times as large as known ones, and were looked for as such"
-        )
-    for size, what in ((0, "empty"), (1, "of a single sample")):
-        members = [names[c] for c, n in sizes.items() if n == size]
-        if members:
-            shown = ", ".join(members[:5]) + (", …" if len(members) > 5 else "")
-            subject = "category is" if len(members) == 1 else "categories are"
-            warnings.append(f"{len(members)} {subject} {what}: {shown}")
-    return warnings
 
 
 def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
@@ -331,7 +315,11 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
         if in_model != in_record:
             raise InputError(f"{path} does not fit {RUN_FILE}: their {what} differ")
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
-    model.category_names_ = {category["id"]: category["name"] for category in record["categories"]}
+    categories = record["categories"]
+    model.category_names_ = {category["id"]: category["name"] for category in categories}
+    model.suggestions_ = _suggestions(record)
+    if any(category.get("stability") is not None for category in categories):
+        model.stability_ = np.array([category.get("stability") for category in categories], dtype=np.float64)
     made_with = record.get("encoder")
     given = None if encoder is None else given_encoder(made_with, encoder)
     remember_source(model, record["source"].get("columns"), made_with, given)
@@ -351,6 +339,21 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
             model.size_ratio_ = ratio
         model.objective_curve_ = model.rehearsal_ = None
     return model
+
+
+def _suggestions(record: dict[str, Any]) -> dict[int, str]:
+    """The names that we suggest, of the categories that nobody has named."""
+    unnamed = [c for c in record["categories"] if not c["named"] and c.get("suggestion") is not None]
+    return {category["id"]: category["suggestion"] for category in unnamed}
+
+
+def suggest(model: CategoryDiscoverer, collection: FeatureSet) -> None:
+    """Give a model names that we suggest for its new categories."""
+    columns = np.searchsorted(model.categories_, model.labels_)
+    names = [model.category_names_[category] for category in model.categories_.tolist()]
+    n_known = len(model.known_categories_)
+    suggestions = suggest_names(collection.features, columns, names, n_known, collection.texts)
+    model.suggestions_ = {int(model.categories_[column]): name for column, name in suggestions.items()}
 
 
 def remember_source(

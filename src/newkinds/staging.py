@@ -206,7 +206,7 @@ def _put(stage: Path, target: Path, folder: bool, replace: Check, ours: Collecti
         elsewhere = _put_elsewhere(stage, target)
         reason = str(error) if isinstance(error, InputError) else f"{target} appeared meanwhile and was left alone"
         raise InputError(f"{reason}. The result is in {elsewhere}") from error
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def _put_elsewhere(stage: Path, target: Path) -> Path:
@@ -215,7 +215,7 @@ def _put_elsewhere(stage: Path, target: Path) -> Path:
         elsewhere = target.with_name(f"{target.stem}-{number}{target.suffix}")
         with contextlib.suppress(FileExistsError):
             rename_to_free(stage, elsewhere)
-            _sync_folder(elsewhere.parent)
+            sync_folder(elsewhere.parent)
             return elsewhere
     raise InputError(f"there is no free name beside {target}")
 
@@ -382,7 +382,7 @@ def _sync(stage: Path) -> None:
             path = Path(folder, name)
             if not path.is_symlink() and path.stat().st_nlink == 1:  # one with more is somebody else's, kept
                 _sync_file(path)
-        _sync_folder(Path(folder))
+        sync_folder(Path(folder))
 
 
 def _sync_file(path: Path) -> None:
@@ -399,7 +399,8 @@ def bring_to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Return when the names of a folder's files are on the disk."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

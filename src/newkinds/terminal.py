@@ -26,6 +26,8 @@ from newkinds.runtime import listening
 from newkinds.visible import visible
 
 if TYPE_CHECKING:
+    from newkinds.comparing import Comparison
+    from newkinds.journal import Entry
     from newkinds.kinds import Kind, Sample, Sureness
     from newkinds.selection.n_categories import CategoryCount
     from newkinds.sorting import Plan, Undone
@@ -34,6 +36,9 @@ BAR_WIDTH = 24
 SHOWN_CATEGORIES = 20
 """So many known and so many new categories are listed; the rest is summed up."""
 SHOWN_LEFT = 10
+SHOWN_CHANGES = 30
+SIDES = ("before", "after")
+"""Of a comparison."""
 TEXT_LENGTH = 80
 """Characters of a sample's text that are shown."""
 MORE = {"features": "more.npy", "images": "more-photos", "texts": "more.csv"}
@@ -147,14 +152,20 @@ def _show_next(console: Console, record: dict[str, Any], run: Path) -> None:
         steps.insert(0, (f"newkinds sort {place} --into sorted", "the photos in folders, one for each kind"))
     if kinds:
         steps.insert(0, (f"newkinds show {place} {_as_argument(kinds[0])}", "one kind: typical, doubtful, alike"))
-    if (run / REPORT_FILE).is_file():
-        report = shlex.quote(str(run / REPORT_FILE))
-        steps.insert(0, (f"open {report}", "the kinds with typical samples, in a browser"))
+    if new := next((c for c in kinds if c["kind"] == "new" and not c["named"]), None):
+        steps.insert(1, (f'newkinds rename {place} {_as_argument(new)} "…"', "a name for a new kind"))
     width = max(len(command) for command, _ in steps)
+    if (run / REPORT_FILE).is_file():
+        console.print(f"\nReport: {_shown(page_address(run / REPORT_FILE))}", soft_wrap=True)
     console.print("\nNext:")
     for command, purpose in steps:
         line = Text.assemble("  ", visible(command).ljust(width), "  ", (purpose, "dim"))
         console.print(line, soft_wrap=True)
+
+
+def page_address(page: Path) -> str:
+    """The address of a page on this machine, which terminals make a link of."""
+    return page.absolute().as_uri()
 
 
 def _as_argument(category: dict[str, Any]) -> str:
@@ -191,13 +202,25 @@ def show_kind(console: Console, kind: "Kind") -> None:
     """One category: how large and how sure it is, typical samples, doubtful ones, categories like it."""
     colour = "yellow" if kind.kind == "new" else "blue"
     labelled = f", {kind.labelled:,} of them labelled" if kind.labelled else ""
-    console.print(Text.assemble((visible(kind.name), "bold"), " ", (f"({kind.kind})", colour)), soft_wrap=True)
+    key = f" {kind.key}" if kind.name != kind.key else ""
+    suggestion = f" {kind.suggestion}?" if kind.suggestion and kind.name == kind.key else ""
+    console.print(
+        Text.assemble(
+            (visible(kind.name), "bold"),
+            (visible(suggestion), "italic"),
+            (visible(key), "dim"),
+            " ",
+            (f"({kind.kind})", colour),
+        ),
+        soft_wrap=True,
+    )
     if kind.confidence is None:
         console.print("no samples")
         return
     unsure = f"; unsure (below {_percent(UNSURE)}): {kind.n_unsure:,}" if kind.n_unsure else ""
+    stable = "" if kind.stability is None else f"; stability {_percent(kind.stability)}"
     console.print(
-        f"{_counted(kind.size, 'sample')}{labelled}, mean confidence {_percent(kind.confidence)}{unsure}\n"
+        f"{_counted(kind.size, 'sample')}{labelled}, mean confidence {_percent(kind.confidence)}{unsure}{stable}\n"
     )
     console.print(_sample_table("typical", "nearest to the middle of the kind", kind.typical))
     if kind.doubtful:
@@ -220,6 +243,59 @@ def show_kind(console: Console, kind: "Kind") -> None:
         console.print(table)
         console.print("similarity: of the middles of the kinds, 1 for the same", style="dim")
         console.print("second choice: for so many samples here that is the next best kind", style="dim")
+
+
+def show_renamed(console: Console, run: Path, entry: "Entry") -> None:
+    """What a category is called from now on."""
+    name = entry.outcome["name"]
+    kind = _shown(entry.arguments["category"])
+    console.print(f"{kind} has its first name again." if name is None else f"{kind} is called {_shown(name)} now.")
+    if (run / REPORT_FILE).is_file():
+        command = f"newkinds report {shlex.quote(str(run))}"
+        console.print(f"The report shows it after: {_shown(command)}", style="dim", soft_wrap=True)
+
+
+def show_page(console: Console, page: Path, open_it: bool, quiet: bool) -> None:
+    """Where a page is; and open it in a browser, if that is wanted."""
+    if not quiet:
+        console.print(_shown(page_address(page)), soft_wrap=True)
+    if open_it:
+        import webbrowser
+
+        if not webbrowser.open(page_address(page)):
+            console.print("No browser could be opened here; open that address yourself.")
+
+
+def show_comparison(console: Console, comparison: "Comparison") -> None:
+    """What changed between two runs: in words, then change by change, then samples."""
+    from newkinds.report.comparison import comparison_summary
+
+    for number, words in enumerate(comparison_summary(comparison)):
+        console.print(_shown(words), style="bold" if number == 0 else None)
+    if comparison.changes:
+        table = _plain_table()
+        table.add_column("what")
+        table.add_column("", overflow="fold")
+        for change in comparison.changes[:SHOWN_CHANGES]:
+            table.add_row(change.topic, visible(change.text))
+        console.print()
+        console.print(table)
+        if (more := len(comparison.changes) - SHOWN_CHANGES) > 0:
+            console.print(f"… and {more:,} more (--out PAGE shows all)")
+    moved = comparison.moved.slice(0, SHOWN_LEFT).to_pylist()
+    if moved:
+        names = [[c["name"] for c in record["categories"]] for record in (comparison.before, comparison.after)]
+        table = _plain_table()
+        for column in ("moved, the surest first", "from", "to"):
+            table.add_column(column, overflow="fold")
+        for row in moved:
+            table.add_row(
+                _sample_name(row["id"], row.get("text")), *(visible(names[i][row[k]]) for i, k in enumerate(SIDES))
+            )
+        console.print()
+        console.print(table)
+        if (more := comparison.n_moved - len(moved)) > 0:
+            console.print(f"… and {more:,} more")
 
 
 def show_sorting(console: Console, plan: "Plan", dry_run: bool) -> None:
@@ -349,7 +425,7 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
             mean = means.get(category["id"])
             table.add_row(
                 str(category["id"]),
-                Text.assemble(visible(category["name"]), (mark, colour)),
+                Text.assemble(visible(category["name"]), (mark, colour), (_suggested(category), "italic dim")),
                 f"{category['size']:,}",
                 f"{category['labelled']:,}",
                 *(["" if mean is None else _percent(mean)] if means else []),
@@ -361,21 +437,33 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
     return table
 
 
+def _suggested(category: dict[str, Any]) -> str:
+    """The name that we suggest for a category that has no other, marked as such."""
+    suggestion = category.get("suggestion")
+    return f"  {visible(suggestion)}?" if suggestion and not category["named"] else ""
+
+
 def _sample_table(title: str, explanation: str, samples: "Sequence[Sample]") -> Table:
     table = _plain_table()
     table.add_column(f"{title}: {explanation}", overflow="fold")
     table.add_column("confidence", justify="right")
     table.add_column("novelty", justify="right")
     for sample in samples:
-        name = Text(visible(sample.id))
-        if sample.text is not None:
-            beginning = " ".join(sample.text.split())
-            short = beginning if len(beginning) <= TEXT_LENGTH else beginning[: TEXT_LENGTH - 1] + "…"
-            name.append(f"  {visible(short)}", "dim")
+        name = _sample_name(sample.id, sample.text)
         if sample.given:
             name.append("  labelled", "blue")
         table.add_row(name, _percent(sample.confidence), _percent(sample.novelty))
     return table
+
+
+def _sample_name(sample_id: str, text: str | None) -> Text:
+    """A sample by its id and the beginning of its text."""
+    name = Text(visible(sample_id))
+    if text is not None:
+        beginning = " ".join(text.split())
+        short = beginning if len(beginning) <= TEXT_LENGTH else beginning[: TEXT_LENGTH - 1] + "…"
+        name.append(f"  {visible(short)}", "dim")
+    return name
 
 
 def _plain_table() -> Table:

@@ -63,7 +63,7 @@ def test_a_folder_of_parquet_is_answered_with_its_columns(made, dataset):
     assert [row["name"] for row in rows] == [ANSWERS[int(category)] for category in TRUTH]
     assert {row["input_kind"] for row in rows} == {"bird"}
     assert [float(row["grams"]) for row in rows] == [i / 2 for i in range(N)]
-    assert list(rows[0])[-4:] == ["novelty", "ring", "input_kind", "grams"]
+    assert list(rows[0])[-4:] == ["suggestion", "ring", "input_kind", "grams"]
 
 
 def test_without_ids_rows_are_numbered_through_all_files(made, dataset):

@@ -23,9 +23,11 @@ from tests.commands.command_line import (
     rows_of,
     write,
 )
+from tests.report.pages import read_page
 
 RUN_FILES = [
     "features.npy",
+    "map.npy",
     "model.safetensors",
     "predictions.csv",
     "predictions.parquet",
@@ -82,15 +84,16 @@ def test_the_predictions_of_a_run_say_the_same_in_both_files(made):
     assert all(0.5 < row["confidence"] <= 1 for row in table)
     assert all((row["novelty"] > 0.5) == (row["kind"] == "new") for row in table)
     lines = rows_of((made / "predictions.csv").read_text("utf-8"))
-    assert list(lines[0]) == ["id", "category", "name", "kind", "confidence", "novelty", "given"]
+    assert list(lines[0]) == ["id", "category", "name", "kind", "confidence", "novelty", "suggestion", "given"]
     assert [(row["id"], int(row["category"])) for row in lines] == [(row["id"], row["category"]) for row in table]
 
 
 def test_the_report_is_one_page_that_needs_nothing_from_outside(made):
-    page = (made / "report.html").read_text("utf-8")
-    assert "birds.npz" in page
-    assert "new-1" in page
-    assert not re.search(r"(src|href)=[\"']?(https?:|//)|<script|@import|url\(", page)
+    page = read_page(made / "report.html")
+    assert page.content["title"] == "birds.npz"
+    assert page.content["summary"][0] == "60 samples. Two kinds were known; one more was found."
+    assert list(page.categories) == ["0", "1", "new-1"]
+    assert not re.search(r"(src|href)=|@import|url\(", page.html.split("<script>")[0])
 
 
 def test_a_run_gives_its_model_back(made):
@@ -103,8 +106,10 @@ def test_discover_shows_the_categories_and_where_the_results_are(collection, tmp
     out = tmp_path / "run"
     shown = printed("discover", collection, "--out", out, *SMALL)
     assert "60 samples (20 labelled): 2 known kinds and 1 new one (3 in all, as asked)" in shown
-    assert re.search(r"2\s+new-1 new\s+20", shown)
-    assert str(out / "report.html") in shown.replace("\n", "")
+    assert re.search(r"2\s+new-1 new\s+near 0, 1\?\s+20", shown) or re.search(
+        r"new-1 new\s+near 1, 0\?\s+20", shown
+    )
+    assert (out / "report.html").as_uri() in shown.replace("\n", "")
 
 
 def test_quiet_says_nothing(collection, tmp_path):
@@ -168,11 +173,10 @@ def test_markup_in_names_and_texts_is_shown_as_text(tmp_path):
     source = write(tmp_path / "birds.npz", labels=labels, texts=np.array([f"<i>{i}" for i in range(N)]))
     out = tmp_path / "run"
     assert "[red]wren[/red]" in printed("discover", source, "--out", out, *SMALL)
-    page = (out / "report.html").read_text("utf-8")
-    assert "&lt;b&gt;owl" in page
-    assert "<b>owl" not in page
-    assert "&lt;i&gt;" in page
-    assert "<i>1" not in page
+    page = read_page(out / "report.html")
+    assert list(page.categories) == [*names, "new-1"]
+    assert page.texts["texts"][1] == "<i>1"
+    assert "<b>owl" not in page.html
 
 
 def test_the_number_of_categories_and_lam_are_chosen_and_shown(collection, tmp_path):
@@ -199,8 +203,8 @@ def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_
     shown = printed("show", out, "--details")
     assert f"(3 in all, 90 % sure between {low_high[0]} and {low_high[1]})" in shown
     assert "found again in rehearsals" in shown
-    page = (out / "report.html").read_text("utf-8")
-    assert page.count('class="chosen" style="--heat') == 1
+    heat = next(c for c in read_page(out / "report.html").content["how"]["charts"] if c["kind"] == "heat")
+    assert heat["chosen"] == [chosen["lam"], chosen["temperature"]]
 
 
 def test_a_lam_at_the_edge_of_its_range_is_warned_of(collection, tmp_path):
@@ -209,7 +213,8 @@ def test_a_lam_at_the_edge_of_its_range_is_warned_of(collection, tmp_path):
     settings = ("--n-categories", 3, "--lam", "labelled", "--max-iter", 20, "-q")
     printed("discover", collection, "--out", out, *settings)
     assert re.search(r"Warning:.*λ.*edge", printed("show", out))
-    assert "edge" in (out / "report.html").read_text("utf-8")
+    advice = read_page(out / "report.html").content["advice"]
+    assert any(item["topic"] == "settings" and "edge" in item["title"] for item in advice)
 
 
 def test_prototypes_in_a_file_are_a_start(collection, tmp_path):

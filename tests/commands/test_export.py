@@ -15,7 +15,7 @@ import pytest
 from newkinds import workbooks
 from tests.commands.command_line import LABELS, NAMES, SMALL, TRUTH, N, X, fail, printed, record_of, succeed, write
 
-COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "given", "truth", "text"]
+COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "suggestion", "given", "truth", "text"]
 HOSTILE = ["=1+1", "+1", "-1", "@a", "\tb", "'=1", "#N/A", "plain", "two\nlines", "ends\x07here"]
 
 
@@ -69,7 +69,7 @@ def test_the_header_of_a_workbook_stays_in_sight_and_odd_columns_are_explained(t
     succeed("export", texts_run, tmp_path / "a.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["predictions"]
     assert sheet.freeze_panes == "A2"
-    assert sheet.auto_filter.ref == f"A1:I{N + 1}"
+    assert sheet.auto_filter.ref == f"A1:J{N + 1}"
     comments = [cell.comment.text for cell in sheet[1] if cell.comment]
     assert comments[0] == "confidence: how probable it is that a sample belongs to its kind"
     assert comments[1].startswith("novelty: ")
@@ -91,7 +91,7 @@ def test_csv_jsonl_and_parquet_say_the_same(texts_run, tmp_path):
 
 def test_pictures_are_left_out(photo_run, tmp_path):
     succeed("export", photo_run[0], tmp_path / "a.parquet")
-    assert pq.read_schema(tmp_path / "a.parquet").names == COLUMNS[:7]
+    assert pq.read_schema(tmp_path / "a.parquet").names == COLUMNS[:8]
 
 
 def test_only_some_kinds_on_request(texts_run, tmp_path):
@@ -129,7 +129,7 @@ def test_nothing_is_overwritten_without_force(made, tmp_path):
     fail("export", made, tmp_path / "a.csv", says=r"a\.csv already exists.*--force")
     assert (tmp_path / "a.csv").read_text() == "mine"
     succeed("export", made, tmp_path / "a.csv", "--force", "-q")
-    assert (tmp_path / "a.csv").read_text().startswith("id,category,name,kind,confidence,novelty,given")
+    assert (tmp_path / "a.csv").read_text().startswith("id,category,name,kind,confidence,novelty,suggestion,given")
 
 
 def test_the_files_of_the_run_are_never_replaced(run):

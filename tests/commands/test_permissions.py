@@ -44,7 +44,7 @@ def test_of_runs_and_tables(collection, tmp_path, mask):
         succeed("export", run, place / name, "-q")
     succeed("export", run, place / "a.csv", "-q", "--force")
     succeed("predict", run, collection, "--out", place / "b.csv", "-q")
-    assert len(list(place.rglob("*"))) == 12
+    assert len(list(place.rglob("*"))) == 13
     assert other_modes(tmp_path, mask) == {}
 
 

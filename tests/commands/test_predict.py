@@ -30,7 +30,7 @@ from tests.commands.command_line import (
     write,
 )
 
-COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty"]
+COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "suggestion"]
 
 
 def test_predict_on_standard_output_is_csv(made, collection):
@@ -233,6 +233,7 @@ def test_a_sample_is_answered_before_standard_input_is_closed(answering):
         "kind": "new",
         "confidence": 1,
         "novelty": 1,
+        "suggestion": "near 0, 1",
     }
     answering.stdin.close()
     assert answering.wait(PATIENCE) == 0

@@ -12,6 +12,7 @@ from tests.commands.command_line import (
     rows_of,
     succeed,
 )
+from tests.report.pages import read_page
 
 CARD = [
     "my card is lost",
@@ -60,7 +61,7 @@ def test_texts_from_end_to_end(tickets, tmp_path, own_cache):
     assert any("same content as a labelled one: 1, such as 15 and 0" in note for note in record["warnings"])
     assert list(own_cache.rglob("*.records"))
     assert "same content" in re.sub(r"\s+", " ", result.output)
-    assert CARD[0] in (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert CARD[0] in read_page(tmp_path / "run" / "report.html").texts["texts"]
     (tmp_path / "new.txt").write_text("the rate of the euro\nI have lost my bank card\n")
     rows = rows_of(succeed("predict", tmp_path / "run", tmp_path / "new.txt").stdout)
     assert [row["name"] for row in rows] == ["new-1", "card"]

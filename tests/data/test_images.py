@@ -403,7 +403,7 @@ def test_images_are_opened_in_other_processes_and_errors_come_back(tmp_path):
     photo().save(tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_text("no")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        assert pool.submit(thumbnail, tmp_path / "a.jpg").result().shape == (96, 96, 3)
+        assert pool.submit(thumbnail, tmp_path / "a.jpg").result().shape[1] == 96
         with refused("b.jpg is not an image"):
             pool.submit(thumbnail, tmp_path / "b.jpg").result()
 
@@ -422,14 +422,12 @@ def test_threads_open_images_at_once_and_leave_warnings_as_they_were(tmp_path, m
 # Thumbnails
 
 
-def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
+def test_a_thumbnail_holds_the_whole_image_and_nothing_else(tmp_path):
     photo(400, 200).save(tmp_path / "a.png")
     small = thumbnail(tmp_path / "a.png", 96)
-    assert (small.shape, small.dtype.name) == ((96, 96, 3), "uint8")
-    assert (small[:24] == 255).all()
-    assert (small[72:] == 255).all()
-    assert close(tuple(small[48, 2].tolist()), RED)
-    assert close(tuple(small[48, 93].tolist()), BLUE)
+    assert (small.shape, small.dtype.name) == ((48, 96, 3), "uint8")
+    assert close(tuple(small[24, 2].tolist()), RED)
+    assert close(tuple(small[24, 93].tolist()), BLUE)
 
 
 @given(
@@ -439,7 +437,7 @@ def test_a_thumbnail_holds_the_whole_image_with_white_around_it(tmp_path):
 @settings(max_examples=40)
 def test_a_thumbnail_of_any_image_has_the_size_asked_for(image, size):
     small = thumbnail(image, size)
-    assert (small.shape, small.dtype.name) == ((size, size, 3), "uint8")
+    assert (max(small.shape[:2]), small.shape[2], small.dtype.name) == (size, 3, "uint8")
 
 
 @pytest.mark.parametrize("shape", [(1, 5000), (5000, 1), (1, 1)])

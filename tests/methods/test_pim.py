@@ -13,7 +13,7 @@ from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
 from newkinds.objective import SELECTION, SELECTION_RELEASED
 from newkinds.selection import rules, training
-from newkinds.selection.consensus import consensus_start
+from newkinds.selection.consensus import Consensus, find_consensus
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import PAPER_GRID, RECIPES, RELEASED_GRID
 from newkinds.selection.training import Training
@@ -219,12 +219,12 @@ def test_the_consensus_is_led_by_the_training_that_got_farthest(
             trained_runs.extend(partitioner.weights for partitioner in trained.partitioners)
         return trained
 
-    def watch_leader(problem: Problem, partitioners: list[Partitioner]) -> np.ndarray:
+    def watch_leader(problem: Problem, partitioners: list[Partitioner]) -> Consensus:
         leaders.extend(partitioner.weights for partitioner in partitioners)
-        return consensus_start(problem, partitioners)
+        return find_consensus(problem, partitioners)
 
     monkeypatch.setattr(Training, "train", watch_training)
-    monkeypatch.setattr("newkinds.methods.pim.consensus_start", watch_leader)
+    monkeypatch.setattr("newkinds.methods.pim.find_consensus", watch_leader)
     PIM(10, lam=0.3, consensus=5, max_iter=15, random_state=0).fit(*small)
     order = np.argsort(values[0])
     assert len(set(values[0])) == 5  # so that the order says something

@@ -6,7 +6,7 @@ import pytest
 from newkinds.engine import Committee, Partitioner, Samples, category_means
 from newkinds.labels import UNLABELLED
 from newkinds.names import Geometry
-from newkinds.selection.consensus import consensus_start
+from newkinds.selection.consensus import find_consensus
 from newkinds.selection.problem import Problem, make_problem
 
 
@@ -30,19 +30,19 @@ def prototypes(problem: Problem, groups: np.ndarray, n_categories: int = 6) -> n
 def test_copies_with_other_numbers_change_nothing() -> None:
     problem, truth = posed()
     leader = Partitioner(prototypes(problem, truth), 20.0)
-    alone = consensus_start(problem, [leader])
+    alone = find_consensus(problem, [leader]).prototypes
     rng = np.random.default_rng(1)
     for _ in range(5):
         copies = [
             Partitioner(leader.weights[np.concatenate([[0, 1], 2 + rng.permutation(4)])], 20.0) for _ in range(3)
         ]
-        np.testing.assert_array_equal(consensus_start(problem, [leader, *copies]), alone)
+        np.testing.assert_array_equal(find_consensus(problem, [leader, *copies]).prototypes, alone)
 
 
 def test_alone_a_partitioner_starts_from_the_means_of_its_categories_and_the_labels() -> None:
     problem, truth = posed()
     wrong = prototypes(problem, truth)[[1, 0, 2, 3, 4, 5]]  # it takes the known categories for one another
-    start = consensus_start(problem, [Partitioner(wrong, 20.0)])
+    start = find_consensus(problem, [Partitioner(wrong, 20.0)]).prototypes
     columns = Partitioner(wrong, 20.0).assign(unit_features(problem))
     columns[problem.labelled] = problem.columns[problem.labelled]
     np.testing.assert_allclose(start, prototypes(problem, columns), atol=1e-6)
@@ -58,7 +58,7 @@ def test_a_majority_outvotes_the_leader() -> None:
     rng = np.random.default_rng(3)
     others = [Partitioner(right[np.concatenate([[0, 1], 2 + rng.permutation(4)])], 25.0) for _ in range(3)]
     leader = Partitioner(wrong.astype(np.float32), 25.0)
-    start = consensus_start(problem, [leader, *others])
+    start = find_consensus(problem, [leader, *others]).prototypes
     columns = Partitioner(start, 25.0).assign(features)
     assert all(len(np.unique(columns[truth == c])) == 1 for c in range(6))
     assert len(np.unique(columns)) == 6
@@ -75,7 +75,7 @@ def test_one_wrong_is_outvoted_by_two() -> None:
     for at in range(3):
         voters = [Partitioner(right, 30.0) for _ in range(3)]
         voters[at] = Partitioner(mixed, 30.0)
-        columns = Partitioner(consensus_start(problem, voters), 30.0).assign(unit_features(problem))
+        columns = Partitioner(find_consensus(problem, voters).prototypes, 30.0).assign(unit_features(problem))
         assert all(len(np.unique(columns[truth == c])) == 1 for c in range(6))
         assert len(np.unique(columns)) == 6
 
@@ -86,7 +86,7 @@ def test_known_columns_are_never_matched_with_others() -> None:
     right = prototypes(problem, truth)
     swapped = right[[1, 0, 2, 3, 4, 5]]
     leader, other = Partitioner(right, 5.0), Partitioner(swapped, 50.0)
-    start = consensus_start(problem, [leader, other])
+    start = find_consensus(problem, [leader, other]).prototypes
     columns = Committee((leader, other)).assign(unit_features(problem))
     columns[problem.labelled] = problem.columns[problem.labelled]
     np.testing.assert_allclose(start, prototypes(problem, columns), atol=1e-6)
@@ -97,7 +97,9 @@ def test_known_columns_are_never_matched_with_others() -> None:
 def test_there_may_be_nothing_but_known_categories() -> None:
     problem, truth = posed(n_categories=3, n_known=3)
     right = Partitioner(prototypes(problem, truth, 3), 20.0)
-    np.testing.assert_allclose(consensus_start(problem, [right, right]), prototypes(problem, truth, 3), atol=1e-6)
+    np.testing.assert_allclose(
+        find_consensus(problem, [right, right]).prototypes, prototypes(problem, truth, 3), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("n", [7, 5000])

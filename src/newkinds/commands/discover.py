@@ -27,6 +27,7 @@ from newkinds.commands.options import (
     MinConfidence,
     NCategories,
     NoCache,
+    NoMap,
     Quiet,
     Resize,
     Seed,
@@ -78,6 +79,7 @@ def discover(
     seed: Seed = 0,
     device: DeviceOption = "auto",
     checkpoint: Checkpoint = 20.0,
+    no_map: NoMap = False,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -129,7 +131,7 @@ def discover(
                 id=id,
                 rules=rules,
             )
-        fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint, replace)
+        fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint, replace, with_map=not no_map)
 
 
 def read_init(text: str) -> Any:

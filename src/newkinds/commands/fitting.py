@@ -18,6 +18,8 @@ def fit_and_save(
     quiet: bool,
     checkpoint: float,
     replace: "Check",
+    *,
+    with_map: bool = True,
 ) -> None:
     """Fit and save. Where several processes fit, the first one saves, and speaks."""
     from contextlib import nullcontext
@@ -44,7 +46,7 @@ def fit_and_save(
         with saving:
             discovery = discover(collection, method=model)
         discovery.source = name
-        discovery.write(folder)
+        discovery.write(folder, with_map=with_map)
     discard(states)
     if not quiet:
         record = read_run(out)

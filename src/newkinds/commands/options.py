@@ -102,6 +102,8 @@ Checkpoint = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace an earlier run at the same place.")]
 ForceFile = Annotated[bool, typer.Option("--force", help="Replace what an earlier command wrote there.")]
+NoMap = Annotated[bool, typer.Option("--no-map", help="Without the map of all samples, which takes some seconds.")]
+OpenPage = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 OnlyNew = Annotated[bool, typer.Option("--only-new", help="Only samples of new kinds.")]
 
 

@@ -13,19 +13,21 @@ from newkinds.data.raw import Item
 from newkinds.errors import InputError
 
 Picture = npt.NDArray[np.uint8]
-SIZE = 64
+SIZE = 128
+QUALITY, METHOD = 72, 2
+"""Of WebP: a photo takes three to four kilobytes, and a millisecond or two."""
 THREADS = 4
 """Pillow decodes without holding Python's lock."""
 
 
 class Thumbnails(Sequence[Picture]):
-    """A picture of `SIZE` × `SIZE` pixels for each item.
+    """A picture for each item, its longer side of `SIZE` pixels.
 
     Examples
     --------
     >>> pictures = Thumbnails([np.zeros((10, 20, 3), dtype=np.uint8)] * 3)
     >>> len(pictures), pictures[0].shape, len(pictures[1:])
-    (3, (64, 64, 3), 2)
+    (3, (64, 128, 3), 2)
     """
 
     def __init__(self, items: Sequence[Item]) -> None:
@@ -43,6 +45,17 @@ class Thumbnails(Sequence[Picture]):
             return _picture(self._items[operator.index(at)])
         with ThreadPoolExecutor(THREADS) as pool:
             return list(pool.map(_picture, self._items[at]))
+
+
+def webp(image: Picture) -> bytes:
+    """A colour image as the bytes of a WebP file, a tenth of what PNG takes for a photo."""
+    import io
+
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "WEBP", quality=QUALITY, method=METHOD)
+    return file.getvalue()
 
 
 def _picture(item: Item) -> Picture:

@@ -35,15 +35,18 @@ FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "la
 """Fitted attributes (without the underscore) that make up a saved model."""
 CALIBRATION_ARRAY = "calibration"
 """The numbers of a `Calibration`, also saved; models of before there were any have none."""
-LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_")
-"""What `newkinds.load` adds to a model and a new fit takes away. `sample_encoder_` takes raw samples."""
+LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_", "suggestions_")
+"""What a run adds to a model and a new fit takes away.
+
+`sample_encoder_` takes raw samples, `suggestions_` are names that we suggest, by id."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a method hands back to the contract: known categories first, in the order of `Problem.known`.
 
-    `facts` are the method's own fitted attributes (name without the trailing underscore → value).
+    `facts` are the method's own fitted attributes (name without the trailing underscore → value); `stability` says
+    how far each category is found again by several trainings, see `newkinds.selection.consensus`.
     """
 
     partitioner: Partitioner
@@ -52,6 +55,7 @@ class Outcome:
     stopped: str
     calibration: Calibration = field(default_factory=Calibration)
     facts: dict[str, Any] = field(default_factory=dict)
+    stability: npt.NDArray[np.float64] | None = None
 
 
 class Assessment(NamedTuple):
@@ -83,6 +87,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
     temperature_ : float
     calibration_ : Calibration
         How probabilities and novelty are corrected by what rehearsals showed; without any, not at all.
+    stability_ : ndarray of shape (n_categories_,), or None
+        Of each category, how far it is found again by trainings from different starts, from 0 to 1; None where
+        there was only one training, NaN for a category without unlabelled samples.
     n_categories_search_ : CategoryCount or None
         How the number of categories was found, where it was not given.
     n_iter_ : int
@@ -217,6 +224,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.weights_ = outcome.partitioner.weights[order]
         self.temperature_ = float(outcome.partitioner.temperature)
         self.calibration_ = outcome.calibration
+        self.stability_ = None if outcome.stability is None else outcome.stability[order]
         self.categories_ = ids.astype(np.int64)
         self.known_categories_ = problem.known
         self.n_categories_ = n_categories
@@ -373,7 +381,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.weights_, self.temperature_, self.calibration_ = weights, temperature, calibration
         self.categories_, self.known_categories_, self.labels_ = categories, known, labels
         self.n_categories_, self.n_features_in_ = weights.shape
-        self.n_categories_search_ = None
+        self.n_categories_search_ = self.stability_ = None
         self._name_categories(None)
         return self
 

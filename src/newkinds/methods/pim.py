@@ -17,7 +17,7 @@ from newkinds.methods.infomax import InfoMax
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
 from newkinds.names import AUTO, CountRule, Init, RecipeName, Seeding, SolverName
 from newkinds.objective import PARTITION, Objective
-from newkinds.selection.consensus import consensus_start
+from newkinds.selection.consensus import Consensus, find_consensus
 from newkinds.selection.n_categories import Search
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import RECIPES, Recipe
@@ -213,13 +213,15 @@ n_iter_, stopped_
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         choice = self._choose(own_generator(problem), n_categories)
         shares = expected_shares(choice.ratio, problem.n_known, n_categories)
-        start = self._consensus_start(problem, n_categories, choice.setting, shares)
+        consensus = self._consensus(problem, n_categories, choice.setting, shares)
+        start = self._start(problem, n_categories) if consensus is None else consensus.prototypes
         run = Run(start, self._objective.at(choice.setting.lam), choice.setting.temperature, shares=shares)
         facts = {"lam_curve": choice.lam_curve, "rehearsal": choice.rehearsal, "size_ratio": choice.ratio}
         outcome = self._partition(problem, run, facts)
         unlabelled = outcome.columns[~problem.labelled]
         share_new = float((unlabelled >= problem.n_known).mean()) if unlabelled.size else 0.0
-        return replace(outcome, calibration=choice.calibration.at_share(share_new))
+        stability = None if consensus is None else consensus.stability
+        return replace(outcome, calibration=choice.calibration.at_share(share_new), stability=stability)
 
     def _choose(self, problem: Problem, n_categories: int) -> Choice:
         """lam and the temperature, as given or by their rules."""
@@ -234,13 +236,13 @@ n_iter_, stopped_
         )
         return choose_setting(problem, self.lam, self.temperature, question)
 
-    def _consensus_start(
+    def _consensus(
         self, problem: Problem, n_categories: int, setting: Setting, shares: npt.NDArray[np.float64] | None
-    ) -> npt.NDArray[np.float32]:
-        """The consensus of trainings from different starts, or a single start where that is asked for."""
+    ) -> Consensus | None:
+        """The consensus of trainings from different starts; None where there is to be a single start."""
         n_runs = self._recipe().consensus if self.consensus is None else int(self.consensus)
         if n_runs == 1 or not isinstance(self.init, str):
-            return self._start(problem, n_categories)
+            return None
         part = problem.excerpt(n_categories, REHEARSED)
         objective = self._objective.at(setting.lam)
         runs = [
@@ -249,7 +251,7 @@ n_iter_, stopped_
         ]
         trained = self._training(CONSENSUS_TOLERANCE).train(part, runs, "consensus")
         best_first = np.argsort([trained.curve(r)[-1] for r in range(n_runs)], kind="stable")
-        return consensus_start(part, [trained.partitioners[r] for r in best_first])
+        return find_consensus(part, [trained.partitioners[r] for r in best_first])
 
 
 def own_generator(problem: Problem) -> Problem:

@@ -1,5 +1,5 @@
-"""From a run folder to one self-contained HTML file."""
+"""From run folders to self-contained HTML pages, without PyTorch."""
 
-from newkinds.report.page import render, write_report
+from newkinds.report.page import make_report, write_report
 
-__all__ = ["render", "write_report"]
+__all__ = ["make_report", "write_report"]

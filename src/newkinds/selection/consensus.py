@@ -5,6 +5,8 @@ Trainings from different starts agree on most categories and fail on different o
 the start of the last training.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
@@ -14,20 +16,49 @@ from newkinds.labels import IntArray
 from newkinds.selection.problem import Problem
 
 
-def consensus_start(problem: Problem, partitioners: list[Partitioner]) -> npt.NDArray[np.float32]:
-    """Prototypes of the consensus of partitioners of equally many categories, the first leading.
+@dataclass(frozen=True)
+class Consensus:
+    """What several trainings agree on.
+
+    Attributes
+    ----------
+    prototypes : ndarray of shape (categories, features)
+    stability : ndarray of shape (categories,)
+        How far each category is found again by the trainings: the mean overlap (intersection over union, of the
+        unlabelled samples) with the category that each of them matched to it. 1: all of them found the same
+        samples. NaN without samples.
+    """
+
+    prototypes: npt.NDArray[np.float32]
+    stability: npt.NDArray[np.float64]
+
+
+def find_consensus(problem: Problem, partitioners: list[Partitioner]) -> Consensus:
+    """The consensus of partitioners of equally many categories, the first leading.
 
     Known categories, which have the same columns everywhere, stay as they are.
     """
     leader, *others = partitioners
     reference = problem.samples.assign(leader)
-    aligned = [leader]
+    n_categories = len(leader.weights)
+    aligned, votes = [leader], [reference]
     for other in others:
-        order = _matching(reference, problem.samples.assign(other), problem.n_known, len(leader.weights))
+        columns = problem.samples.assign(other)
+        order = _matching(reference, columns, problem.n_known, n_categories)
         aligned.append(Partitioner(other.weights[order], other.temperature, other.geometry))
-    columns = problem.samples.assign(Committee(tuple(aligned)))
-    columns = np.where(problem.labelled, problem.columns, columns)
-    return category_means(problem.samples, columns, leader.weights)
+        votes.append(np.argsort(order)[columns])
+    agreed = problem.samples.assign(Committee(tuple(aligned)))
+    unlabelled = ~problem.labelled
+    overlaps = [_overlaps(agreed[unlabelled], columns[unlabelled], n_categories) for columns in votes]
+    columns = np.where(problem.labelled, problem.columns, agreed)
+    return Consensus(category_means(problem.samples, columns, leader.weights), np.mean(overlaps, axis=0))
+
+
+def _overlaps(columns: IntArray, others: IntArray, n_categories: int) -> npt.NDArray[np.float64]:
+    """Intersection over union of each category's samples in two partitions; NaN where neither has any."""
+    both = np.bincount(columns[columns == others], minlength=n_categories)
+    either = np.bincount(columns, minlength=n_categories) + np.bincount(others, minlength=n_categories) - both
+    return np.where(either > 0, both / np.maximum(either, 1), np.nan)
 
 
 def _matching(reference: IntArray, columns: IntArray, n_known: int, n_categories: int) -> IntArray:

@@ -1,0 +1,117 @@
+"""Runs to look at: digits, texts, photos, a hostile one; and a browser to look with."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from newkinds import PIM, FeatureSet, discover
+from newkinds.data import digits
+
+ENCODER = {"name": "made up", "fingerprint": "0" * 64}
+WORDS = {"card": "my card is lost", "rate": "the exchange rate", "pin": "change my PIN", "fee": "a fee was charged"}
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>&quot;'\u2028\u202e"
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--enable-unsafe-swiftshader",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def grouped(n_categories: int, n: int, width: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    truth = np.arange(n) % n_categories
+    return 3 * np.eye(width)[truth] + 0.35 * rng.normal(size=(n, width)), truth
+
+
+def half_labelled(truth: np.ndarray, n_known: int) -> np.ndarray:
+    order = np.arange(len(truth)) // (truth.max() + 1)
+    return np.where((truth < n_known) & (order % 2 == 0), truth, -1)
+
+
+def save(collection: FeatureSet, n_categories: int, folder: Path, source: str, **options: Any) -> Path:
+    model = PIM(n_categories, lam=0.3, temperature=10.0, consensus=3, max_iter=60, random_state=0)
+    discovery = discover(collection, method=model)
+    discovery.source = source
+    return discovery.save(folder, **options)
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("looked-at")
+
+
+@pytest.fixture(scope="session")
+def digits_run(runs: Path) -> Path:
+    return save(digits(), 10, runs / "digits", "handwritten digits")
+
+
+@pytest.fixture(scope="session")
+def texts_run(runs: Path) -> Path:
+    features, truth = grouped(4, 240)
+    sentences = list(WORDS.values())
+    texts = tuple(f"{sentences[t]}, number {i}" for i, t in enumerate(truth))
+    names = tuple(WORDS)
+    collection = FeatureSet(
+        features, half_labelled(truth, 2), truth, names, texts=texts, encoder={**ENCODER, "kind": "texts"}
+    )
+    return save(collection, 4, runs / "tickets", "tickets.csv")
+
+
+@pytest.fixture(scope="session")
+def photos_run(runs: Path) -> Path:
+    thumbnails = pytest.importorskip("newkinds.data.thumbnails")
+    features, truth = grouped(3, 90)
+    rng = np.random.default_rng(1)
+    pictures = [
+        np.clip(60 + 180 * np.eye(3)[t] + rng.normal(0, 20, (60, 90, 3)), 0, 255).astype(np.uint8) for t in truth
+    ]
+    collection = FeatureSet(
+        features,
+        half_labelled(truth, 2),
+        names=("pug", "beagle"),
+        ids=tuple(f"photos/{i}.jpg" for i in range(90)),
+        images=thumbnails.Thumbnails(pictures),
+        encoder={**ENCODER, "kind": "images"},
+    )
+    return save(collection, 3, runs / "photos", "photos")
+
+
+@pytest.fixture(scope="session")
+def hostile_run(runs: Path) -> Path:
+    features, truth = grouped(4, 120)
+    texts = tuple(f"{HOSTILE} {t}" for t in truth)
+    ids = tuple(f"{HOSTILE}{i}" for i in range(120))
+    names = (f"{HOSTILE} one", f"{HOSTILE} two")
+    collection = FeatureSet(
+        features, half_labelled(truth, 2), names=names, ids=ids, texts=texts, encoder={**ENCODER, "kind": "texts"}
+    )
+    run = save(collection, 4, runs / "hostile", HOSTILE)
+    return run
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium; where there is none, the tests that need it are skipped."""
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="pages are looked at with Playwright: pip install playwright"
+    )
+    if CHROMIUM is None:
+        assert "CI" not in os.environ, "the checks of a change need a browser: .ci/run installs chromium"
+        pytest.skip("there is no Chromium to look at pages with")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()

@@ -1,0 +1,259 @@
+"""What the report shows, as data."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from newkinds import FeatureSet, InputError, discover
+from newkinds.report import content as content_module
+from newkinds.report import make_report, write_report
+from newkinds.report.content import PAGE_BYTES, as_script, cut, sentence
+from newkinds.run_folder import read_run
+from tests.commands.command_line import fail, printed, succeed
+from tests.report.conftest import HOSTILE, grouped, half_labelled, save
+from tests.report.pages import parse_page, read_page
+
+OLD_RUN = Path(__file__).parents[1] / "old_runs" / "pim"
+
+
+@pytest.fixture
+def page(digits_run: Path):
+    return read_page(digits_run / "report.html")
+
+
+def test_categories_are_described(page, digits_run):
+    record = read_run(digits_run)
+    table = pq.read_table(digits_run / "predictions.parquet")
+    categories = table["category"].to_numpy()
+    confidence, given = table["confidence"].to_numpy(), table["given"].to_numpy()
+    for shown, category in zip(page.content["categories"], record["categories"], strict=True):
+        members = categories == category["id"]
+        assert (shown["key"], shown["name"], shown["size"]) == (category["name"], None, members.sum())
+        assert shown["confidence"] == pytest.approx(confidence[members].mean(), abs=1e-3)
+        unlabelled = members & ~given
+        assert shown["clear"] == pytest.approx((confidence[unlabelled] >= 0.5).mean(), abs=1e-3)
+        assert 0.5 < shown["stability"] <= 1
+        assert set(categories[shown["typical"]]) == {category["id"]}
+        assert len(shown["typical"]) == 12
+        assert len(shown["doubtful"]) == 6
+        assert not given[shown["doubtful"]].any()
+        assert not set(shown["typical"]) & set(shown["doubtful"])
+        assert len(shown["nearest"]) == 4
+        similarity = [other["similarity"] for other in shown["nearest"]]
+        assert similarity == sorted(similarity, reverse=True)
+        assert category["id"] not in [other["id"] for other in shown["nearest"]]
+
+
+def test_points_are_the_samples(page, digits_run):
+    n = 1797
+    assert len(page.points) == n * (2 + 2 + 2 + 1 + 1 + 1)
+    category, x, y = (np.frombuffer(page.points, "<u2", n, 2 * n * i) for i in range(3))
+    confidence, novelty, given = (np.frombuffer(page.points, np.uint8, n, 6 * n + n * i) for i in range(3))
+    table = pq.read_table(digits_run / "predictions.parquet")
+    assert np.array_equal(category, table["category"].to_numpy())
+    assert np.array_equal(given, table["given"].to_numpy())
+    np.testing.assert_allclose(confidence / 255, table["confidence"].to_numpy(), atol=0.003)
+    np.testing.assert_allclose(novelty / 255, table["novelty"].to_numpy(), atol=0.003)
+    places = np.load(digits_run / "map.npy")
+    np.testing.assert_allclose(np.stack([x, y], axis=1) / 65535, places, atol=1e-4)
+    assert max(x.max(), y.max()) == 65535
+
+
+def test_truth_is_shown_as_it_was_scored(page, digits_run):
+    truth, score = page.content["truth"], read_run(digits_run)["score"]
+    assert [truth[part] for part in ("all", "old", "new")] == [score[part] for part in ("all", "old", "new")]
+    sizes = np.array([entry["n"] for entry in truth["reliability"]])
+    right = np.array([entry["accuracy"] for entry in truth["reliability"]])
+    assert sizes.sum() == 1347
+    assert (sizes * right).sum() / sizes.sum() == pytest.approx(score["all"], abs=1e-3)
+    wrong = [entry["n"] for entry in truth["confusions"]]
+    assert wrong == sorted(wrong, reverse=True)
+    assert sum(wrong) <= round((1 - score["all"]) * 1347)
+    assert 0 <= truth["calibration_error"] < 0.5
+    assert all(0 <= category["accuracy"] <= 1 for category in page.content["categories"])
+
+
+def test_how_it_was_found_comes_with_sentences(page):
+    how = page.content["how"]
+    assert ["λ", "0.3"] in [fact[:2] for fact in how["facts"]]
+    assert all(fact[2].endswith(".") for fact in how["facts"])
+    assert all(chart["text"].endswith(".") for chart in how["charts"])
+
+
+def test_texts_and_their_names(texts_run):
+    page = read_page(texts_run / "report.html")
+    assert page.content["unit"] == ["text", "texts"]
+    assert page.texts["texts"][0] == "my card is lost, number 0"
+    suggestions = {category["suggestion"] for key, category in page.categories.items() if key.startswith("new")}
+    assert any("PIN" in suggestion for suggestion in suggestions)
+    assert any("fee" in suggestion for suggestion in suggestions)
+    assert page.pictures["pictures"] == {}
+
+
+def test_only_the_page_s_own_script_and_style_may_run(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page.html)
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy[1].split(";"))
+    assert rules["default-src"] == "'none'"
+    for tag, name in (("script", "script-src"), ("style", "style-src")):
+        body = re.search(rf"<{tag}>(.*?)</{tag}>", page.html, flags=re.S)
+        assert body is not None
+        digest = base64.b64encode(hashlib.sha256(body[1].encode()).digest()).decode()
+        assert rules[name] == f"'sha256-{digest}'"
+    assert rules["img-src"] == "data:"
+    assert "unsafe" not in policy[1]
+
+
+def test_hostile_texts_stay_in_their_blocks(hostile_run):
+    page = read_page(hostile_run / "report.html")
+    assert page.html.count("<script") == 5
+    assert page.html.count("</script") == 5
+    assert "<img" not in page.html.split("<script>")[0]
+    assert page.texts["texts"][0].startswith(HOSTILE)
+    assert page.content["title"] == HOSTILE
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "<!--", "]]>", "&amp;", "\ud800", "\u2028", "ü"])
+def test_json_cannot_end_its_script(text: str) -> None:
+    script = as_script({"a": [text]})
+    assert not re.search("[<>&\u2028\u2029]", script)
+    assert json.loads(script)["a"][0] in (text, "?")
+
+
+# Fitting into the page
+
+
+def with_texts(folder: Path, length: int, n: int = 400) -> Path:
+    rng = np.random.default_rng(0)
+    features, truth = grouped(4, n)
+    texts = tuple("".join(map(chr, rng.integers(97, 123, length))) for _ in range(n))
+    return save(FeatureSet(features, half_labelled(truth, 2), texts=texts), 4, folder, "long", with_map=False)
+
+
+@pytest.mark.parametrize("limit", [200_000, 60_000])
+def test_long_texts_are_cut_until_they_fit(tmp_path, monkeypatch, limit):
+    run = with_texts(tmp_path / "run", 1500)
+    whole = read_page(run / "report.html")
+    assert {len(text) for text in whole.texts["texts"]} == {1500}
+    monkeypatch.setattr(content_module, "PAGE_BYTES", limit)
+    page = parse_page(make_report(run))
+    assert {len(text) for text in page.texts["texts"]} < {500, 200, 100, 50, 0}
+    blocks = re.findall(r"<script type=.*?</script>", page.html, flags=re.S)
+    assert sum(len(block) for block in blocks) < limit + 1000
+
+
+def test_pictures_are_left_out_where_they_do_not_fit(photos_run, monkeypatch):
+    whole = read_page(photos_run / "report.html")
+    assert len(whole.pictures["pictures"]) == 90
+    room = len(whole.html) - len(json.dumps(whole.pictures)) // 2
+    monkeypatch.setattr(content_module, "PAGE_BYTES", room - 100_000)  # script and style do not count there
+    page = parse_page(make_report(photos_run))
+    shown = set(page.pictures["pictures"])
+    assert 0 < len(shown) < 90
+    new = page.categories["new-1"]
+    assert {str(row) for row in new["typical"][:3]} <= shown
+
+
+def test_a_page_holds_no_more_than_it_may() -> None:
+    assert PAGE_BYTES == 15_000_000
+
+
+# Odd runs
+
+
+def test_an_old_run_has_a_page_with_a_map_of_its_own(tmp_path):
+    run = Path(shutil.copytree(OLD_RUN, tmp_path / "run"))
+    before = sorted(path.name for path in run.iterdir())
+    page = read_page(write_report(run))
+    assert page.content["map"]["method"] in ("clouds", "umap")
+    assert [c["suggestion"] for c in page.content["categories"]] == [None] * 3
+    assert [c["stability"] for c in page.content["categories"]] == [None] * 3
+    assert sorted(path.name for path in run.iterdir()) == sorted([*before, "report.html"])
+
+
+def test_a_run_that_was_made_without_a_map_stays_without(tmp_path):
+    features, truth = grouped(3, 60)
+    run = save(FeatureSet(features, half_labelled(truth, 2)), 3, tmp_path / "run", "few", with_map=False)
+    assert not (run / "map.npy").exists()
+    assert read_run(run)["map"] is None
+    assert read_page(run / "report.html").content["map"] is None
+
+
+@pytest.mark.parametrize(
+    ("X", "labels", "n_categories"),
+    [
+        (np.eye(4), [0, -1, -1, -1], 2),
+        (np.ones((6, 2)), [0, -1, -1, -1, -1, -1], 3),
+        (np.eye(5), [0, 1, 2, 3, 4], 5),
+        (np.repeat(np.eye(3), 20, axis=0), [-1] * 60, 3),
+    ],
+    ids=["tiny", "all the same", "all labelled", "nothing labelled"],
+)
+@pytest.mark.filterwarnings("ignore:.*no sample is labelled")
+def test_odd_collections_have_a_page(tmp_path, X, labels, n_categories):
+    discovery = discover(X, labels, method="sskm", n_categories=n_categories)
+    page = read_page(discovery.save(tmp_path / "run") / "report.html")
+    assert page.content["n_samples"] == len(X)
+    assert sum(category["size"] for category in page.content["categories"]) == len(X)
+
+
+def test_a_map_that_was_changed_is_refused(digits_run, tmp_path):
+    run = Path(shutil.copytree(digits_run, tmp_path / "run"))
+    np.save(run / "map.npy", np.zeros((3, 2), dtype=np.float32))
+    with pytest.raises(InputError, match=r"map\.npy is not the file that run\.json describes"):
+        make_report(run)
+
+
+# Words
+
+
+def sentences(page: Any) -> str:
+    return " ".join(page.content["summary"])
+
+
+def test_the_summary_counts_in_words(page, photos_run, texts_run):
+    assert sentences(page).startswith("1,797 samples. Five kinds were known; five more were found. ")
+    assert "90 photos. Two kinds were known; one more was found." in sentences(
+        read_page(photos_run / "report.html")
+    )
+    assert "240 texts." in sentences(read_page(texts_run / "report.html"))
+
+
+def test_small_helpers() -> None:
+    assert (cut("abcdef", 4), cut("abcd", 4), cut("abc", 0)) == ("abc…", "abcd", "…")
+    assert (sentence("one is empty"), sentence("Why?"), sentence("")) == ("One is empty.", "Why?", ".")
+
+
+# The command
+
+
+def test_the_report_is_written_anew(digits_run, tmp_path):
+    run = Path(shutil.copytree(digits_run, tmp_path / "run"))
+    (run / "report.html").unlink()
+    said = printed("report", run)
+    assert said.strip() == (run / "report.html").as_uri()
+    assert read_page(run / "report.html").content["map"] is not None
+    succeed("report", run, "--no-map", "-q")
+    assert read_page(run / "report.html").content["map"] is None
+    succeed("report", run, "--out", tmp_path / "page.html", "-q")
+    fail("report", run, "--out", tmp_path / "page.html", says="already exists")
+    fail("report", run, "--out", run / "run.json", says="belongs to the run")
+    fail("report", tmp_path, says="is not a run folder")
+
+
+def test_the_browser_is_opened_on_request(digits_run, tmp_path, monkeypatch):
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    succeed("report", digits_run, "--out", tmp_path / "page.html", "--open", "-q")
+    assert opened == [(tmp_path / "page.html").as_uri()]
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    said = printed("report", digits_run, "--out", tmp_path / "other.html", "--open")
+    assert "open that address yourself" in said
