@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import newkinds
+from newkinds.names import FEATURE_ENDINGS, TABLE_ENDINGS
 from tests.commands.command_line import (
     PATIENCE,
     TRUTH,
@@ -30,6 +31,22 @@ def test_help_answers_without_waiting_for_pytorch(arguments):
     assert "newkinds.cli" in imported
     assert not imported & {"torch", "sklearn", "scipy", "pyarrow", "numpy"}
     assert "Usage:" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["discover", "estimate", "predict", "encode"])
+def test_help_names_every_kind_of_source(name):
+    shown = " ".join(invoke(name, "--help").output.replace("│", " ").split())
+    kinds = [
+        "folder of images",
+        "one image",
+        ".csv.gz",
+        ".jsonl.zst",
+        "folder of .parquet files",
+        "released layout",
+    ]
+    for kind in (*kinds, *TABLE_ENDINGS, *FEATURE_ENDINGS, "s3://", "datasets saved", "NAME:FOLDER"):
+        assert kind in shown
+    assert ("standard input" in shown) == (name == "predict")
 
 
 def test_without_arguments_the_commands_are_shown():

@@ -67,6 +67,17 @@ def test_a_data_frame_of_texts() -> None:
     assert collection.skipped == (("11", "the text is blank"),)
 
 
+@pytest.mark.parametrize("gap", [pd.NA, pd.NaT, None, float("nan"), "", " "])
+@pytest.mark.parametrize("form", [list, pd.Series, lambda cells: pd.DataFrame({"text": cells})], ids=str)
+def test_a_first_text_that_is_missing_is_left_out(gap: Any, form: Any) -> None:
+    samples = form([gap, "card lost", "rate?"])
+    collection = gather(samples, ["card", None, None], text="text" if isinstance(samples, pd.DataFrame) else None)
+    assert isinstance(collection, RawCollection)
+    assert list(collection.items) == ["card lost", "rate?"]
+    assert collection.skipped == (("0", "the text is blank"),)
+    assert collection.n_labelled == 0
+
+
 def test_a_column_names_the_samples() -> None:
     frame = pd.DataFrame({"ticket": TEXTS, "case": ["c", "a", "b", "d"], "label": NAMES})
     collection = gather(frame, text="ticket", id="case")

@@ -71,7 +71,7 @@ def test_a_failure_leaves_what_was_there_and_nothing_else(
 def test_what_is_there_is_replaced_only_where_that_was_allowed(tmp_path: Path, folder: bool) -> None:
     target = tmp_path / "target"
     make(target, OLD, folder=folder)
-    with pytest.raises(InputError, match="already exists; choose another place, or replace it with --force"):
+    with pytest.raises(InputError, match="already exists; choose another place, or replace it with overwrite=True"):
         make(target, folder=folder)
     assert content(target) == expected(OLD, folder)
     make(target, folder=folder, replace=accept_existing, ours=OURS)

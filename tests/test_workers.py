@@ -84,10 +84,41 @@ def test_other_processes_of_the_program_are_left_alone() -> None:
 
 
 def test_a_worker_that_dies_is_an_input_error_that_says_what_to_do() -> None:
-    says = r"a worker process ended: there is too little memory.*ask for fewer workers"
+    says = r"a worker process ended, most likely for want of memory; ask for fewer workers, or none"
     with pytest.raises(InputError, match=says), worker_processes(1) as pool:
         pool.submit(os._exit, 3).result()
     assert multiprocessing.active_children() == []
+
+
+def test_other_processes_of_the_program_know_its_main_module_while_workers_start(tmp_path: Path) -> None:
+    """One that a thread starts at the same time does the work of a function in the script."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        textwrap.dedent(
+            """
+            import multiprocessing, os, threading
+            from newkinds.workers import worker_processes
+
+            def work():
+                os.write(1, b"done\\n")
+
+            def start_others():
+                for _ in range(3):
+                    process = multiprocessing.get_context("spawn").Process(target=work)
+                    process.start()
+                    process.join()
+
+            if __name__ == "__main__":
+                thread = threading.Thread(target=start_others)
+                thread.start()
+                while thread.is_alive():
+                    with worker_processes(1) as pool:
+                        assert pool.submit(abs, -2).result() == 2
+            """
+        )
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (0, "done\n" * 3), done.stderr
 
 
 def test_an_interruption_is_left_to_the_parent() -> None:
@@ -106,12 +137,12 @@ PARENT = r"""
     import signal, time
     from newkinds.workers import worker_processes
 
-    if __name__ == "__main__":
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-        with worker_processes(2, exec, ("import os; os.write(1, b'%d\\n' % os.getpid())",)) as pool:
-            for work in [pool.submit(time.sleep, 600) for _ in range(2)]:
-                work.result()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
+    with worker_processes(2, exec, ("import os; os.write(1, b'%d\\n' % os.getpid())",)) as pool:
+        for work in [pool.submit(time.sleep, 600) for _ in range(2)]:
+            work.result()
 """
+"""A plain script, which its workers must not run anew."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from newkinds.data import FeatureSet, RawCollection, read_source
 from newkinds.data.feature_set import in_order
-from newkinds.data.files import checked
+from newkinds.data.files import checked, is_columnar
 from newkinds.data.labelling import LabelRules
 from newkinds.data.parquet import ID, NUMERIC_TYPES, ParquetFiles
 from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
-from newkinds.data.sources import is_columnar, kind_of, place_of
+from newkinds.data.sources import kind_of, place_of
 from newkinds.data.streams import holds_features, read_items, read_stream
 from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
@@ -31,6 +31,7 @@ from newkinds.names import UNSURE
 from newkinds.predictions import SCHEMA, predictions_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
+from newkinds.wording import option
 from newkinds.workers import by_threads, one_ahead
 
 BLOCK_ROWS = 1 << 14
@@ -141,7 +142,7 @@ def new_samples(
     """The samples of a source. Parquet is read in a stream, so that it may be larger than memory."""
     place = place_of(source)
     if isinstance(place, str) and text is not None:
-        raise InputError(f"{source} is a remote set of features: --text cannot be used with it")
+        raise InputError(f"{source} is a remote set of features: {option('text', '--text')} cannot be used with it")
     if isinstance(place, str) or (is_columnar(place) and kind_of(place, text) is None):
         yield from _parquet_samples(model, place, id)
         return
@@ -155,20 +156,28 @@ def new_samples(
 def streamed_samples(
     model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding, summary: Summary
 ) -> Iterator[Samples]:
-    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths."""
+    """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths.
+
+    Further keys of JSON objects are their own columns.
+    """
     record = model.encoder_
     if record is None or holds_features(stream, model.n_features_in_):
-        for ids, features in read_stream(stream, model.n_features_in_):
-            yield Samples(ids, features, pa.table({}))
+        for ids, features, others in read_stream(stream, model.n_features_in_):
+            yield Samples(ids, features, _texts_table(others))
         return
     kind, key = record["kind"], "text" if record["kind"] == "texts" else "path"
     encoder = encoder_for(record, kind, encoding)
-    for names, texts in read_items(stream, key):
+    for names, texts, others in read_items(stream, key):
         items: Sequence[Any] = texts if kind == "texts" else [Path(name) for name in texts]
-        collection = RawCollection(kind, items, tuple(names), np.full(len(names), UNLABELLED), others={key: texts})
+        unlabelled = np.full(len(names), UNLABELLED)
+        collection = RawCollection(kind, items, tuple(names), unlabelled, others={key: texts, **others})
         encoded = as_features(collection, encoding, encoder)
         summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
-        yield Samples(encoded.sample_ids(), encoded.features, pa.table({key: list(encoded.others[key])}))
+        yield Samples(encoded.sample_ids(), encoded.features, _texts_table(encoded.others))
+
+
+def _texts_table(columns: Mapping[str, Sequence[str | None]]) -> pa.Table:
+    return pa.table({name: pa.array(cells, pa.string()) for name, cells in columns.items()})
 
 
 def collection_samples(model: CategoryDiscoverer, collection: FeatureSet) -> Iterator[Samples]:
@@ -203,7 +212,7 @@ def _parquet_samples(model: CategoryDiscoverer, source: str | Path, id: str | No
 
 def _as_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if column.null_count:
-        raise InputError("a sample has no id; give it one, or name another column with --id")
+        raise InputError(f"a sample has no id; give it one, or name another column with {option('id=…', '--id')}")
     return column.cast(pa.string())
 
 

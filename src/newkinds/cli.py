@@ -21,6 +21,7 @@ import typer
 from newkinds import __version__, commands
 from newkinds.errors import InputError
 from newkinds.visible import visible, visible_lines
+from newkinds.wording import on_command_line
 
 OUT_OF_MEMORY, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -48,7 +49,8 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> None:
         try:
-            command(*args, **kwargs)
+            with on_command_line():
+                command(*args, **kwargs)
             if sys.stdout is not None:
                 sys.stdout.flush()  # here, so that what goes wrong is said, and not when Python ends
         except (Interrupted, KeyboardInterrupt):

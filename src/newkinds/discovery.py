@@ -180,7 +180,7 @@ class Discovery:
         if isinstance(collection, RawCollection) and sample_encoder is not None:
             return sample_encoder.features(collection)
         record = None if sample_encoder is None else sample_encoder.record
-        return features_for(record, collection, Encoding(by_threads=True))
+        return features_for(record, collection, Encoding())
 
     def rename(self, category: str | int, name: str, *, reason: str = "") -> None:
         """Give a category of a saved discovery a name, for good; it is written into the run's journal.
@@ -362,7 +362,7 @@ def discover(
     sample_encoder = None
     if isinstance(collection, RawCollection):
         place = default_cache() if cache is True else None if cache is None or cache is False else Path(cache)
-        encoding = Encoding(None, device, None, place, workers, by_threads=True)
+        encoding = Encoding(None, device, None, place, workers)
         if encoder is None or isinstance(encoder, str):
             encoder = load_encoder(encoder, collection.kind, device=device)
         collection = as_features(collection, encoding, encoder)

@@ -68,10 +68,10 @@ def check_labels(labels: npt.ArrayLike | None, n_samples: int) -> IntArray:
                 f"{int(np.flatnonzero(bad)[0])}; write -1 for a missing label"
             )
     elif values.dtype.kind not in "iub":
-        found = values.tolist()[0] if values.size else ""
+        example = values.tolist()[0] if values.size else ""
         raise InputError(
-            f"labels must be integers (-1 = unlabelled), got values of type {type(found).__name__} "
-            f"such as {found!r}; newkinds.encode_labels turns names into integers"
+            f"labels must be integers (-1 = unlabelled), got values of type {type(example).__name__} "
+            f"such as {example!r}; newkinds.encode_labels turns names into integers"
         )
     if values.size and int(values.max()) > LARGEST:
         raise InputError(f"labels must be at most {LARGEST}, got {int(values.max())}")

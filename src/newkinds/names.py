@@ -104,3 +104,17 @@ def listed(names: tuple[str, ...], last: str = "or") -> str:
     """
     *first, final = names
     return f"{', '.join(first)} {last} {final}" if first else final
+
+
+FEATURE_SOURCES = (
+    f"a {listed(FEATURE_ENDINGS)} file, a folder of .parquet files, one in the released layout, or s3://… and the "
+    "like, of Parquet"
+)
+"""What features are read from, in words for errors and --help."""
+SOURCES = (
+    f"a folder of images, or one image ({IMAGE_ENDINGS[0]}, {IMAGE_ENDINGS[4]}, .heic, …); a table of texts "
+    f"({listed(TABLE_ENDINGS)}; plain text also packed, .csv.gz or .jsonl.zst) or of images (.parquet); features "
+    f"({FEATURE_SOURCES}); a folder that Hugging Face's datasets saved; or NAME:FOLDER, a published set "
+    "(cub:downloads)"
+)
+"""What collections are read from."""

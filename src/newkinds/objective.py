@@ -80,8 +80,8 @@ class Objective:
         sizes = {"all": n, "unlabelled": n_unlabelled, "none": 0}
 
         def share(subset: Subset, denominator: int) -> tuple[float, float]:
-            each = 1.0 / denominator if sizes[subset] else 0.0
-            return (each if subset == "all" else 0.0, each)
+            weight = 1.0 / denominator if sizes[subset] else 0.0
+            return (weight if subset == "all" else 0.0, weight)
 
         entropy = share(self.entropy, n if self.denominator == "all" else sizes[self.entropy])
         labelled = 1.0 / (n if self.denominator == "all" else n_labelled) if n_labelled else 0.0
@@ -130,7 +130,7 @@ class RunWeights:
         marginal, entropy, cross_entropy = (
             torch.tensor(term, dtype=like.dtype, device=like.device) for term in zip(*weights, strict=True)
         )
-        same = all(if_labelled == if_not for if_labelled, if_not in (each.marginal for each in weights))
+        same = all(if_labelled == if_not for if_labelled, if_not in (run.marginal for run in weights))
         return cls(marginal, entropy, cross_entropy, same)
 
     def select(self, runs: slice | Tensor) -> "RunWeights":

@@ -4,15 +4,16 @@ import os
 from typing import Any
 
 from newkinds.errors import InputError
+from newkinds.labels import is_missing
 from newkinds.names import Kind
 
 
 def kind_of_samples(samples: Any) -> Kind | None:
     """Whether samples in memory are texts or images; None if they are features, or something else.
 
-    The first sample decides: a str is a text; a path, the content of a file (bytes), a picture of Pillow, or an
-    array of pixels (uint8, of two or three dimensions) is an image. So is an array of uint8 that has three or four
-    dimensions.
+    The first sample that is not missing decides: a str is a text; a path, the content of a file (bytes), a picture
+    of Pillow, or an array of pixels (uint8, of two or three dimensions) is an image. So is an array of uint8 that
+    has three or four dimensions.
 
     Examples
     --------
@@ -27,8 +28,9 @@ def kind_of_samples(samples: Any) -> Kind | None:
     if not hasattr(samples, "__len__") or isinstance(samples, dict):
         return None
     for sample in samples:
-        if sample is not None and not (isinstance(sample, float) and sample != sample):
-            return _kind_of_sample(sample)
+        kind = _kind_of_sample(sample)
+        if kind is not None or hasattr(sample, "__len__") or not is_missing(sample):
+            return kind
     return None
 
 

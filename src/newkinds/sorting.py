@@ -46,7 +46,7 @@ ESCAPED_BYTE = re.compile(r"\\udc([89a-f][0-9a-f])")
 """A byte of a file's name that is no text, as ids have it."""
 Row = tuple[str, str, Transfer, str]
 """Of the list."""
-SHOWN = 3
+SHOWN = 5
 """Photos that a message names."""
 
 
@@ -137,13 +137,13 @@ def plan_sorting(
     root = _find_root(run, record, source)
     _check_into(into, run, root)
     table = read_predictions(run, record, pictures=False)
-    given = table["given"].to_pylist() if "given" in table.column_names else [False] * len(table)
+    was_given = table["given"].to_pylist() if "given" in table.column_names else [False] * len(table)
     folders = _folder_names(record, [LIST_FILE] if min_confidence is None else [LIST_FILE, UNSURE_FOLDER])
     wanted = {c["id"] for c in record["categories"] if c["kind"] == "new" or not only_new}
     taken_files: dict[str, dict[str, int]] = {}
     placements, missing, elsewhere, repeated = [], [], [], []
     seen: set[Path] = set()
-    columns = (table["id"].to_pylist(), table["category"].to_pylist(), table["confidence"].to_pylist(), given)
+    columns = (table["id"].to_pylist(), table["category"].to_pylist(), table["confidence"].to_pylist(), was_given)
     for name, category, confidence, is_given in zip(*columns, strict=True):
         if category not in wanted:
             continue
@@ -217,10 +217,28 @@ def undo_command(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Undone:
-    """What `undo` did: how many photos it took back, and which ones it did not, each with the reason."""
+    """What `undo` did.
+
+    Attributes
+    ----------
+    n_back : int
+        Photos that it took back.
+    left : tuple of (str, str)
+        Those that it did not, each with the reason.
+    absent : tuple of str
+        Copies and links from the end of the list that are not there. Whether they ever were cannot be known.
+    """
 
     n_back: int
     left: tuple[tuple[str, str], ...]
+    absent: tuple[str, ...]
+
+    def notes(self) -> list[str]:
+        """What was not there, in words."""
+        if not self.absent:
+            return []
+        why = "sorting was interrupted before it came to them, or they were removed since"
+        return [f"{_photos(len(self.absent))} from the end of the list not there ({why}): {_some(self.absent)}"]
 
 
 def undo(folder: str | Path) -> Undone:
@@ -235,7 +253,7 @@ def undo(folder: str | Path) -> Undone:
         raise InputError(f"{folder} holds no {LIST_FILE}: nothing was sorted into it, or it was taken back already")
     rows = _read_list(path)
     home = folder.resolve()
-    remaining, left, n_back = [], [], 0
+    remaining, left, absent, n_back = [], [], [], 0
     with claimed(folder):
         n_made = max((n for n, row in enumerate(rows, start=1) if os.path.lexists(home / row[1])), default=0)
         for done, row in enumerate(rows, start=1):
@@ -250,6 +268,8 @@ def undo(folder: str | Path) -> Undone:
                     reason = "it is gone"
                 elif how != "move" and done < n_made:  # photos are sorted in the order of the list
                     left.append((row[1], "it is no longer there"))
+                elif how != "move":
+                    absent.append(row[1])
             except OSError as error:
                 reason = str(error.strerror or error)
             if reason is not None:
@@ -272,7 +292,7 @@ def undo(folder: str | Path) -> Undone:
     if not remaining:
         with contextlib.suppress(OSError):
             folder.rmdir()
-    return Undone(n_back, tuple(left))
+    return Undone(n_back, tuple(left), tuple(absent))
 
 
 def _folder_names(record: dict[str, Any], reserved: list[str]) -> dict[int, str]:

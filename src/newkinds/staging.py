@@ -24,6 +24,7 @@ from pathlib import Path
 
 from newkinds.errors import InputError
 from newkinds.runtime import n_started
+from newkinds.wording import option
 
 try:
     import fcntl
@@ -51,7 +52,8 @@ _claims: ContextVar[frozenset[Path]] = ContextVar("newkinds_claims", default=fro
 def refuse_existing(target: Path) -> None:
     """Refuse a place where something is."""
     if os.path.lexists(target):
-        raise InputError(f"{target} already exists; choose another place, or replace it with --force")
+        overwriting = option("overwrite=True", "--force")
+        raise InputError(f"{target} already exists; choose another place, or replace it with {overwriting}")
 
 
 def accept_existing(target: Path) -> None:

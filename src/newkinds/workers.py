@@ -3,6 +3,7 @@
 import multiprocessing
 import multiprocessing.connection
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -10,12 +11,43 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from multiprocessing import spawn
+from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar, cast
 
 from newkinds.errors import InputError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class _Worker(SpawnProcess):
+    """A new interpreter that does not import the program's main module.
+
+    Python's own do, and so run a script anew that does not begin its work below `if __name__ == "__main__":`.
+    """
+
+    _starting = threading.Lock()
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:
+        def facts_without_main(name: str) -> dict[str, Any]:
+            facts = all_facts(name)
+            if name == process_obj.name:  # not for a process that another thread of the program starts meanwhile
+                facts = {key: fact for key, fact in facts.items() if not key.startswith("init_main_from")}
+            return facts
+
+        with _Worker._starting:
+            all_facts = spawn.get_preparation_data
+            spawn.get_preparation_data = facts_without_main
+            try:
+                return SpawnProcess._Popen(process_obj)
+            finally:
+                spawn.get_preparation_data = all_facts
+
+
+class _WorkerContext(SpawnContext):
+    Process = _Worker
 
 
 @contextmanager
@@ -34,8 +66,7 @@ def worker_processes(
     """
     children_before = set(multiprocessing.active_children())
     # New interpreters: copies of this one would inherit PyTorch's threads and locks.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(n, context, initializer=_serve, initargs=(begin, arguments))
+    pool = ProcessPoolExecutor(n, _WorkerContext(), initializer=_serve, initargs=(begin, arguments))
     try:
         yield pool
     except BaseException as error:
@@ -44,12 +75,25 @@ def worker_processes(
         _end_results(pool)
         if isinstance(error, BrokenProcessPool):
             raise InputError(
-                "a worker process ended: there is too little memory, or this is a script that does not begin its "
-                'work below `if __name__ == "__main__":`; ask for fewer workers, or none'
+                "a worker process ended, most likely for want of memory; ask for fewer workers, or none"
             ) from error
         raise
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def can_be_sent(work: Callable[..., Any]) -> bool:
+    """Whether a worker process can do some work: that can be pickled, and not by a name in the main module.
+
+    Examples
+    --------
+    >>> can_be_sent(str.upper), can_be_sent(lambda text: text)
+    (True, False)
+    """
+    try:
+        return b"__main__" not in pickle.dumps(work)
+    except Exception:  # it depends on the object what goes wrong
+        return False
 
 
 @contextmanager

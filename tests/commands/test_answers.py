@@ -211,6 +211,33 @@ def test_texts_from_standard_input(tickets):
     fail("predict", tickets / "run", "-", stdin=b"", says="empty")
 
 
+def test_further_keys_on_standard_input_stand_beside_the_answers(tickets, made, tmp_path):
+    lines = (
+        b'{"ticket": 7, "text": "dollar rate today?", "name": "Ann"}\n'
+        b'{"text": "card lost", "name": null, "ticket": [8, "b"]}\nwhere is my card\n'
+    )
+    rows = rows_of(printed("predict", tickets / "run", "-", stdin=lines))
+    assert [(row["name"], row["ticket"], row["input_name"]) for row in rows] == [
+        ("new-1", "7", "Ann"),
+        ("card", '[8, "b"]', ""),
+        ("card", "", ""),
+    ]
+    fail(
+        "predict",
+        tickets / "run",
+        "-",
+        stdin=lines + b'{"text": "a", "when": 1}\n',
+        says="line 4 has the key 'when'",
+    )
+    birds = [{"features": row.tolist(), "kind": "bird", "grams": n} for n, row in enumerate(X)]
+    stdin = "\n".join(map(json.dumps, birds)).encode()
+    for form in ("jsonl", "parquet", "xlsx"):
+        succeed("predict", made, "-", "--out", tmp_path / f"a.{form}", stdin=stdin)
+    first = json.loads((tmp_path / "a.jsonl").read_text().splitlines()[0])
+    assert (first["input_kind"], first["grams"], list(first)[-2:]) == ("bird", "0", ["input_kind", "grams"])
+    assert pq.read_table(tmp_path / "a.parquet")["grams"].to_pylist() == [str(n) for n in range(N)]
+
+
 def test_features_from_standard_input_still_are_features(tickets):
     features = np.load(tickets / "run" / "features.npy")[:2].astype(float).tolist()
     rows = rows_of(printed("predict", tickets / "run", "-", stdin=("\n".join(map(json.dumps, features))).encode()))

@@ -235,7 +235,7 @@ def test_links_that_lead_outside_are_left_out_and_named(sortable, photos, tmp_pa
     (photos / "owl").symlink_to(tmp_path / "elsewhere")
     result = succeed("sort", sortable, "--into", tmp_path / "sorted", how)
     assert "8 photos left out" in result.stderr
-    assert "owl/0.png, owl/1.png, owl/2.png, …" in result.stderr
+    assert "owl/0.png, owl/1.png, owl/2.png, owl/3.png, owl/4.png, …" in result.stderr
     assert len(listed(tmp_path / "sorted")) == 33
     assert len(os.listdir(tmp_path / "elsewhere")) == 8
 
@@ -253,11 +253,14 @@ def test_a_photo_behind_a_link_within_the_folder_is_copied_but_not_moved(sortabl
 
 
 def test_photos_that_are_gone_are_reported(sortable, photos, tmp_path):
-    for i in range(4):
+    for i in range(6):
         (photos / "wren" / f"{i}.png").unlink()
     result = succeed("sort", sortable, "--into", tmp_path / "sorted")
-    assert f"4 photos left out (no longer in {photos}): wren/0.png, wren/1.png, wren/2.png, …" in result.stderr
-    assert len(listed(tmp_path / "sorted")) == 37
+    assert (
+        f"6 photos left out (no longer in {photos}): wren/0.png, wren/1.png, wren/2.png, wren/3.png"
+        in result.stderr
+    )
+    assert len(listed(tmp_path / "sorted")) == 35
 
 
 def test_where_all_are_gone_nothing_is_made(sortable, photos, tmp_path):

@@ -126,6 +126,21 @@ def test_what_is_no_longer_there_is_named(sortable, tmp_path, how):
     assert not into.exists()
 
 
+@pytest.mark.parametrize("how", ["--copy", "--link"])
+def test_what_is_not_there_at_the_end_of_the_list_is_named(sortable, photos, tmp_path, how):
+    before, into = tree(photos), tmp_path / "sorted"
+    succeed("sort", sortable, "--into", into, how)
+    places = [row["to"] for row in listed(into)]
+    for place in places[-7:]:
+        (into / place).unlink()
+    said = succeed("sort", "--undo", into)
+    assert "34 photos taken back" in said.stdout
+    assert "7 photos from the end of the list not there (sorting was interrupted" in said.stderr
+    assert said.stderr.strip().endswith(f"removed since): {', '.join(places[-7:-2])}, …")
+    assert tree(photos) == before
+    assert not into.exists()
+
+
 @pytest.mark.parametrize(
     "options",
     [["--dry-run"], ["--move"], ["--copy"], ["--link"], ["--only-new"], ["--min-confidence", 0], ["--source", "."]],

@@ -30,7 +30,7 @@ def test_other_endings_are_refused_with_all_that_are_read(tmp_path, ending):
         tables.read_table(path)
     with refused(str(path), listed(LABEL_ENDINGS)):
         read_labels(path, 1)
-    with refused(str(path), "all_feats.npy", listed(FEATURE_ENDINGS)):
+    with refused(str(path), listed(FEATURE_ENDINGS), "released layout"):
         reading.read_features(path)
 
 

@@ -197,7 +197,7 @@ def test_a_folder_called_like_a_missing_label_has_none(tmp_path, name):
     birds = read_images(tmp_path)
     assert dict(zip(birds.ids, birds.labels.tolist(), strict=True))[f"{name}/1.png"] == -1
     assert birds.names == ("owl",)
-    assert birds.notes == (f"2 samples called {name!r} count as unlabelled (--as-is keeps such names)",)
+    assert birds.notes == (f"2 samples called {name!r} count as unlabelled (as_is=True keeps such names)",)
 
 
 # Files of labels

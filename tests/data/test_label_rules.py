@@ -15,7 +15,7 @@ WRITTEN = ["Unsorted", "to sort", "TO-SORT", "misc", "unknown", "N/A", "-", "?",
 def test_what_people_write_where_there_is_no_label(tmp_path, word):
     tickets = read_texts(saved(tmp_path, "csv", text=["a", "b", "c"], label=["card", word, f" {word} "]))
     assert (tickets.labels.tolist(), tickets.names) == ([0, -1, -1], ("card",))
-    assert tickets.notes == (f"2 samples called {word!r} count as unlabelled (--as-is keeps such names)",)
+    assert tickets.notes == (f"2 samples called {word!r} count as unlabelled (as_is=True keeps such names)",)
 
 
 @pytest.mark.parametrize("word", ["Unsorted mail", "unknown soldier", "nano", "other", "A-", "misc. items"])
@@ -51,7 +51,7 @@ def test_a_person_is_asked_about_each_name():
     labels, notes = LabelRules(confirm=confirm).taken(["misc", "?", "misc", None, "card"])
     assert labels == ["misc", None, "misc", None, "card"]
     assert asked == [("misc", 2), ("?", 1)]
-    assert notes == ["1 sample called '?' counts as unlabelled (--as-is keeps such names)"]
+    assert notes == ["1 sample called '?' counts as unlabelled (as_is=True keeps such names)"]
 
 
 def test_numbers_with_a_mark_for_no_label_stay_numbers(tmp_path):
@@ -98,7 +98,7 @@ def test_labels_without_a_confidence_to_choose_by(tmp_path):
 def test_a_column_that_names_every_row_is_taken_for_the_ids(tmp_path, name):
     tickets = read_texts(saved(tmp_path, "csv", text=["a", "b"], **{name: ["x1", "x2"]}), text="text")
     assert tickets.ids == ("x1", "x2")
-    assert tickets.notes == (f"samples are named by the column {name!r} (--id COLUMN for another)",)
+    assert tickets.notes == (f"samples are named by the column {name!r} (id=COLUMN for another)",)
     assert tickets.others[name] == ["x1", "x2"]
 
 
@@ -123,7 +123,7 @@ def test_labels_are_joined_by_the_column_that_names_the_samples(tmp_path):
     assert collection.ids == ("A", "B", "C")
     assert (collection.names, collection.labels.tolist()) == (("alpha", "gamma"), [0, -1, 1])
     (tmp_path / "labels.csv").write_text("case,label\nC,gamma\nA,alpha\nB,\n")
-    with refused("labels.csv names its rows by 'case'", "--id"):
+    with refused("labels.csv names its rows by 'case'", "id=…"):
         read_texts(tickets, labels=tmp_path / "labels.csv")
 
 

@@ -4,6 +4,9 @@ Hugging Face's library, addresses."""
 import datetime
 import json
 import logging
+import re
+import shutil
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +89,7 @@ def test_a_spreadsheet_with_dates_numbers_and_gaps(tmp_path):
     assert tickets.ids == ("101", "102")
     assert tickets.others["when"] == ["2026-03-01", "2026-03-01T09:30:00"]
     assert tickets.skipped == (("103", "the text on row 6 is missing"),)
-    assert tickets.notes == ("samples are named by the column 'ticket' (--id COLUMN for another)",)
+    assert tickets.notes == ("samples are named by the column 'ticket' (id=COLUMN for another)",)
 
 
 def test_the_first_sheet_is_read_and_that_is_said(tmp_path, caplog):
@@ -107,6 +110,82 @@ def test_spreadsheets_that_are_none(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with refused("old.xlsx", 'pip install "newkinds[excel]"'):
         read_texts(tmp_path / "old.xlsx")
+
+
+def test_formulas_without_values_are_refused_where_they_are_needed(tmp_path):
+    header = ("ticket", "text", "label", "length")
+    rows = [(str(n), f"card {n}", "card", "=LEN(B2)") for n in range(8)]
+    tickets = read_texts(workbook(tmp_path / "length.xlsx", header, *rows))
+    assert tickets.items == [f"card {n}" for n in range(8)]
+    assert "length" not in tickets.others
+    (_, note) = tickets.notes
+    assert note.startswith(
+        "the column 'length' is left out: there are formulas without values (D2, D3, D4, D5, D6, …"
+    )
+    computed = [(str(n), f'="card "&A{n + 2}', "card") for n in range(8)]
+    with refused("in the column 'text'", "(B2, B3, B4, B5, B6, … 8 in all)", "and save it again"):
+        read_texts(workbook(tmp_path / "text.xlsx", header[:3], *computed))
+    with refused("in the column 'comment'", "(B2)"):
+        read_texts(workbook(tmp_path / "guessed.xlsx", ("when", "comment"), (2026, "=A2")))
+    with refused("in the column 'label'", "(B3)"):
+        read_texts(workbook(tmp_path / "label.xlsx", ("text", "label"), ("a", "card"), ("b", "=B2")))
+    with refused("in the column 'id'", "(A2)"):
+        read_texts(workbook(tmp_path / "id.xlsx", ("id", "text"), ("=1+1", "a")))
+    with refused("all.xlsx: there are formulas", "(A2, A3)"):
+        read_texts(workbook(tmp_path / "all.xlsx", ("text",), ("=B1",), ("=B2",)))
+    with refused("a column has no name", "(B1)"):
+        read_texts(workbook(tmp_path / "name.xlsx", ("text", '="la"&"bel"'), ("a", "card")))
+    labels = workbook(tmp_path / "labels.xlsx", ("id", "label"), ("0", "=C1"), ("1", "card"))
+    with refused("labels.xlsx", "in the column 'label'", "(B2)"):
+        read_texts(workbook(tmp_path / "texts.xlsx", ("text",), ("a",), ("b",)), labels=labels)
+
+
+def test_formulas_that_a_spreadsheet_program_has_computed_are_read(tmp_path):
+    """As Excel writes them, also those that give an empty text."""
+    path = workbook(tmp_path / "tickets.xlsx", ("text", "label"), ("=C2", "=D2"), ("refund?", "=D3"))
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    sheet = members["xl/worksheets/sheet1.xml"].decode()
+    for cell, formula, value in (("A2", "C2", "card lost"), ("B2", "D2", "card"), ("B3", "D3", "")):
+        empty = re.search(rf'<c r="{cell}"[^>]*><f>{formula}</f><v ?/?>(</v>)?</c>', sheet)
+        assert empty, sheet
+        sheet = sheet.replace(empty[0], f'<c r="{cell}" t="str"><f>{formula}</f><v>{value}</v></c>')
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {**members, "xl/worksheets/sheet1.xml": sheet.encode()}.items():
+            archive.writestr(name, content)
+    tickets = read_texts(path)
+    assert (tickets.items, tickets.labels.tolist(), tickets.notes) == (["card lost", "refund?"], [0, -1], ())
+
+
+def test_a_label_in_merged_cells_is_that_of_all_their_rows(tmp_path, caplog):
+    book = openpyxl.Workbook()
+    for row in (
+        ("label", "text", "note"),
+        ("card", "card lost"),
+        (None, "stolen"),
+        ("rate", "how much?"),
+        (None, "?"),
+    ):
+        book.active.append(row)
+    for cells in ("A2:A3", "B4:C4", "H1:H9"):
+        book.active.merge_cells(cells)
+    book.save(tmp_path / "tickets.xlsx")
+    with caplog.at_level(logging.WARNING):
+        tickets = read_texts(tmp_path / "tickets.xlsx")
+    assert tickets.labels.tolist() == [0, 0, 1, -1]
+    assert tickets.others["note"] == [None] * 4
+    assert "has merged cells (A2:A3, B4:C4, H1:H9): each row takes the value of the top one" in caplog.text
+
+
+def test_names_of_columns_in_merged_cells_are_no_samples(tmp_path):
+    book = openpyxl.Workbook()
+    for row in (("text", "label"), (None, "(if known)"), ("card lost", "card")):
+        book.active.append(row)
+    book.active.merge_cells("A1:A2")
+    book.save(tmp_path / "tickets.xlsx")
+    tickets = read_texts(tmp_path / "tickets.xlsx")
+    assert tickets.items == ["card lost"]
+    assert tickets.skipped == (("0", "the text on row 2 is missing"),)
 
 
 # JSON and packed files
@@ -154,7 +233,7 @@ def test_a_folder_of_parquet_files_is_one_set_of_features(tmp_path):
     np.testing.assert_array_equal(birds.features, X)
     assert birds.ids == tuple("abcdef")
     assert birds.labels.tolist() == [0, -1, -1, 1, -1, -1]
-    assert birds.notes == ("1 sample called '?' counts as unlabelled (--as-is keeps such names)",)
+    assert birds.notes == ("1 sample called '?' counts as unlabelled (as_is=True keeps such names)",)
 
 
 def test_a_folder_of_parquet_files_with_texts(tmp_path):
@@ -184,7 +263,7 @@ def test_ids_of_parquet_by_another_column(tmp_path):
     with refused("has no column 'rings'", "ring"):
         read_features(folder, id="rings")
     np.save(tmp_path / "a.npy", X)
-    with refused("a.npy has no columns", "--id"):
+    with refused("a.npy has no columns", "id names"):
         read_features(tmp_path / "a.npy", id="ring")
 
 
@@ -287,7 +366,7 @@ def test_remote_features(tmp_path, monkeypatch):
     assert birds.ids == tuple("abcdef")
     with refused("s3://bucket/owls does not exist"):
         read_source("s3://bucket/owls")
-    with refused("s3://bucket/birds is a remote set of features: --text cannot be used"):
+    with refused("s3://bucket/birds is a remote set of features: text cannot be used"):
         read_source("s3://bucket/birds", text="a")
 
 
@@ -334,6 +413,48 @@ def test_texts_as_categories_beside_a_number_are_texts(tmp_path):
     tickets = read_source(str(tmp_path / "tickets.parquet"))
     assert isinstance(tickets, RawCollection)
     assert tickets.items == ["a", "b"]
+
+
+def test_images_that_are_given_by_their_paths(tmp_path):
+    (tmp_path / "photos").mkdir()
+    for name in ("photos/1.png", "elsewhere.png"):
+        Image.new("RGB", (8, 6), RED).save(tmp_path / name)
+    content = (tmp_path / "elsewhere.png").read_bytes()
+    cells = [
+        {"bytes": None, "path": "photos/1.png"},
+        {"bytes": None, "path": str(tmp_path / "elsewhere.png")},
+        {"bytes": content, "path": "gone.png"},
+        {"bytes": None, "path": "photos/2.png"},
+        {"bytes": None, "path": "https://example.org/3.png\0"},
+        {"bytes": None, "path": None},
+    ]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array(cells, kind), "label": [0, 1, 0, 0, -1, -1]})
+    pq.write_table(table, tmp_path / "photos.parquet")
+    for source in (tmp_path / "photos.parquet", save_to_disk(tmp_path / "saved", table, label=CLASSES)):
+        folder = source if source.is_dir() else tmp_path
+        if source.is_dir():
+            shutil.copytree(tmp_path / "photos", source / "photos")
+        pets = read_source(str(source))
+        assert isinstance(pets, RawCollection)
+        assert pets.items == [folder / "photos/1.png", tmp_path / "elsewhere.png", content]
+        assert pets.ids == ("0", "1", "2")
+        assert pets.skipped[0] == (
+            "3",
+            f"the image on row 3 is only a path, and there is no file {folder / 'photos/2.png'}",
+        )
+        assert [why.partition(", ")[0] for _, why in pets.skipped[1:]] == [
+            "the image on row 4 is only a path",
+            "the image on row 5 is missing",
+        ]
+
+
+def test_a_table_of_which_no_image_is_there(tmp_path):
+    pq.write_table(
+        pa.table({"image": [{"bytes": None, "path": f"{n}.png"} for n in range(3)]}), tmp_path / "a.parquet"
+    )
+    with refused("a.parquet has no images in the column 'image'", "0.png, and so on in all 3 rows"):
+        read_source(str(tmp_path / "a.parquet"))
 
 
 def test_bytes_that_are_no_images_do_not_make_texts_images(tmp_path):

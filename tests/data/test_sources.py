@@ -169,15 +169,15 @@ def test_a_column_of_labels_makes_a_parquet_of_many_numbers_texts(tmp_path):
 @pytest.mark.parametrize("option", ["text", "label"])
 def test_columns_make_no_sense_of_images_or_features(folder, tmp_path, option):
     columns: dict[str, Any] = {option: "a"}
-    with pytest.raises(InputError, match=f"is a folder of images: --{option} cannot be used with it"):
+    with pytest.raises(InputError, match=f"is a folder of images: {option} cannot be used with it"):
         read_source(str(folder), **columns)
     np.savez(tmp_path / "a.npz", features=X)
-    with pytest.raises(InputError, match=rf"a\.npz is a set of features: --{option} cannot be used with it"):
+    with pytest.raises(InputError, match=rf"a\.npz is a set of features: {option} cannot be used with it"):
         read_source(str(tmp_path / "a.npz"), **columns)
 
 
 def test_options_of_a_published_set():
-    with pytest.raises(InputError, match="is a published data set: --labels, --truth cannot be used"):
+    with pytest.raises(InputError, match="is a published data set: labels, truth cannot be used"):
         read_source("cub:somewhere", labels=Path("a.csv"), truth="b.csv")
 
 

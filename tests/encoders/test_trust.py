@@ -74,7 +74,7 @@ def never(name: object) -> str:
 
 
 def test_an_encoder_that_was_never_given_is_not_loaded(record, new, model, loads) -> None:
-    with pytest.raises(InputError, match=never(model) + f": --encoder '{model}'"):
+    with pytest.raises(InputError, match=never(model) + re.escape(f": newkinds.load(run, encoder={str(model)!r})")):
         features_for(record, new, PLAIN)
     assert loads == []
 

@@ -9,24 +9,17 @@ from newkinds import METHOD_CLASSES
 from newkinds.names import (
     AUTO,
     COUNT_RULES,
-    FEATURE_ENDINGS,
+    FEATURE_SOURCES,
     INITS,
     LABEL_ENDINGS,
     LAM_RULES,
-    TABLE_ENDINGS,
+    SOURCES,
     listed,
 )
 
-FEATURES = f"a folder with all_feats.npy …, or a {listed(FEATURE_ENDINGS)} file"
-
-Source = Annotated[
-    str,
-    typer.Argument(
-        help=f"Features ({FEATURES}), a folder of images, a table of texts ({listed(TABLE_ENDINGS)}), or "
-        "NAME:FOLDER, a published set (cub:downloads)."
-    ),
-]
-FeatureSource = Annotated[str, typer.Argument(help=f"Features: {FEATURES}.")]
+Source = Annotated[str, typer.Argument(help=f"The collection: {SOURCES}.")]
+NewSource = Annotated[str, typer.Argument(help=f"New samples: - for lines on standard input, or {SOURCES}.")]
+FeatureSource = Annotated[str, typer.Argument(help=f"Features: {FEATURE_SOURCES}.")]
 TextColumn = Annotated[str | None, typer.Option("--text", help="Column of the texts in a table.")]
 IdColumn = Annotated[
     str | None,

@@ -13,6 +13,7 @@ from newkinds.commands.options import (
     ForceFile,
     FullPrecision,
     IdColumn,
+    NewSource,
     NoCache,
     Quiet,
     RunFolder,
@@ -25,7 +26,7 @@ from newkinds.names import PredictionFormat
 
 def predict(
     run: RunFolder,
-    source: Annotated[str, typer.Argument(help="New samples (as for discover), or - for lines on standard input.")],
+    source: NewSource,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", help="File or address (s3://…) to write; standard output if not given."),
@@ -56,7 +57,8 @@ def predict(
     answers; one that has a name of ours gets the prefix input_.
 
     From standard input, samples are read and answered line by line: texts for a run made of texts, paths for one
-    made of photos, for any run {"id": …, "features": […]}, a list, or numbers separated by commas.
+    made of photos, for any run {"id": …, "features": […]}, a list, or numbers separated by commas. Further keys of
+    JSON objects are columns; those of the first line.
 
     In CSV, a text that begins with =, +, -, @, a tab or a carriage return gets an apostrophe before it, so that no
     spreadsheet runs it as a formula; --raw keeps it as it is.

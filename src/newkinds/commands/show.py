@@ -30,11 +30,11 @@ def show(
     if kind is not None:
         from newkinds.kinds import read_kind
 
-        one = read_kind(run, kind)
+        category = read_kind(run, kind)
         if as_json:
-            print_json(asdict(one))
+            print_json(asdict(category))
         else:
-            show_kind(Screen(), one)
+            show_kind(Screen(), category)
         return
     from newkinds.kinds import read_sureness
 

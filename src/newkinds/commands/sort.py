@@ -86,3 +86,5 @@ def take_back(folder: Path, quiet: bool) -> None:
         undone = undo(folder)
     if not quiet or undone.left:
         show_undone(Screen(), undone, folder)
+    if not quiet:
+        print_notes(undone.notes())

@@ -48,6 +48,8 @@ PACKINGS = {".gz": "gzip", ".zst": "zstd"}
 UNPACKED_BYTES = 1 << 26
 """Bytes unpacked at a time."""
 NPY_MAGIC = b"\x93NUMPY"
+STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+"""Files of a data set that Hugging Face's `datasets` saved."""
 
 
 def load_checked(path: Path, kind: str, load: Callable[[], Content], advice: str = "") -> Content:
@@ -113,7 +115,19 @@ def is_parquet(name: str) -> bool:
     return name.lower().endswith(".parquet") and not name.startswith((".", "_"))
 
 
-def holds_parquet(folder: Path) -> bool:
+def is_columnar(path: Path) -> bool:
+    """Whether a path holds columns with types: Parquet, or a saved data set."""
+    if path.is_dir():
+        return is_saved_dataset(path) or _holds_parquet(path)
+    return path.suffix.lower() == ".parquet" and path.is_file()
+
+
+def is_saved_dataset(folder: Path) -> bool:
+    """Whether a folder holds a data set that Hugging Face's `datasets` saved, or one of several parts."""
+    return (folder / SPLITS).is_file() or ((folder / STATE).is_file() and (folder / INFO).is_file())
+
+
+def _holds_parquet(folder: Path) -> bool:
     """Whether a folder is a data set of Parquet files: it holds some, perhaps in folders such as `year=2026`.
 
     A folder with images, or with other folders in which there may be some, is not: a table may lie beside photos.
@@ -124,7 +138,7 @@ def holds_parquet(folder: Path) -> bool:
     folders = [path for path in entries if path.is_dir()]
     if any("=" not in path.name for path in folders):
         return False
-    return any(is_parquet(path.name) for path in entries) or any(map(holds_parquet, folders))
+    return any(is_parquet(path.name) for path in entries) or any(map(_holds_parquet, folders))
 
 
 def unpacked(path: Path) -> bytes:

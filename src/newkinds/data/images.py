@@ -70,10 +70,10 @@ def read_images(
     """
     folder = Path(folder)
     if folder.is_file() and folder.suffix.lower() in IMAGE_ENDINGS:
-        found = iter([(writable_name(folder.name), folder, None if folder.stat().st_size else "the file is empty")])
+        files = iter([(writable_name(folder.name), folder, None if folder.stat().st_size else "the file is empty")])
         folder = folder.parent
     elif folder.is_dir():
-        found = _search(folder)
+        files = _search(folder)
     else:
         problem = "is no image" if folder.exists() else "does not exist"
         raise InputError(
@@ -81,7 +81,7 @@ def read_images(
         )
     images: dict[str, Path] = {}
     skipped: dict[str, str] = {}
-    for name, path, reason in found:
+    for name, path, reason in files:
         if reason is None:
             images[name] = path
         else:

@@ -24,6 +24,7 @@ from newkinds.labels import (
     to_columns,
 )
 from newkinds.names import LABEL_ENDINGS, ending, listed
+from newkinds.wording import option
 
 PLACEHOLDERS = frozenset(
     (
@@ -67,7 +68,7 @@ class LabelRules:
     Examples
     --------
     >>> LabelRules().taken(["owl", "Unsorted", None])
-    (['owl', None, None], ["1 sample called 'Unsorted' counts as unlabelled (--as-is keeps such names)"])
+    (['owl', None, None], ["1 sample called 'Unsorted' counts as unlabelled (as_is=True keeps such names)"])
     """
 
     unlabelled: tuple[str, ...] = ()
@@ -81,8 +82,10 @@ class LabelRules:
         labels = list(labels)
         counts = Counter(label_name(cell) for cell in labels if not is_missing(cell))
         if absent := [name for name in self.unlabelled if name.strip() not in counts]:
-            found = ", ".join(sorted(counts)[:DUPLICATES_SHOWN]) or "none"
-            raise InputError(f"no label is called {absent[0]!r}, which was to mean unlabelled (labels: {found}, …)")
+            examples = ", ".join(sorted(counts)[:DUPLICATES_SHOWN]) or "none"
+            raise InputError(
+                f"no label is called {absent[0]!r}, which was to mean unlabelled (labels: {examples}, …)"
+            )
         meaningless = {name.strip() for name in self.unlabelled}
         notes = []
         for name, count in counts.items():
@@ -92,7 +95,8 @@ class LabelRules:
                 meaningless.add(name)
                 subject = "1 sample" if count == 1 else f"{count:,} samples"
                 verb = "counts" if count == 1 else "count"
-                notes.append(f"{subject} called {name!r} {verb} as unlabelled (--as-is keeps such names)")
+                as_is = option("as_is=True", "--as-is")
+                notes.append(f"{subject} called {name!r} {verb} as unlabelled ({as_is} keeps such names)")
         if not meaningless:
             return labels, notes
         return [None if is_missing(cell) or label_name(cell) in meaningless else cell for cell in labels], notes
@@ -160,7 +164,8 @@ def read_labels(
     if (other := table.guessed_ids({label_column})) is not None:
         raise InputError(
             f"{path} names its rows by {other!r}, by which the collection does not name its samples; say so with "
-            "--id, call the column 'id', or leave it out if the labels are in the order of the samples"
+            f"{option('id=…', '--id')}, call the column 'id', or leave it out if the labels are in the order of "
+            "the samples"
         )
     if len(table) != n_samples:
         raise InputError(
@@ -183,18 +188,18 @@ def sure_enough(table: Table, label_column: str, rules: LabelRules) -> Table:
     column = table.find("confidence")
     if column is None:
         raise InputError(f"{table.path} has no column 'confidence' to choose labels by; it has {table.listed()}")
-    given = table.values("given") if "given" in table.columns else [False] * len(table)
+    was_given = table.values("given") if "given" in table.columns else [False] * len(table)
     labels = []
     for row, (label, cell) in enumerate(zip(table.values(label_column), table.values(column), strict=True)):
         try:
-            is_given = str(given[row]).casefold() == "true"  # a person said so
+            is_given = str(was_given[row]).casefold() == "true"  # a person said so
             is_sure = is_given or (not is_missing(cell) and float(cell) >= rules.min_confidence)
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"{table.path}: {table.where(row)} has the confidence {cell!r}; give a number"
             ) from error
         labels.append(label if is_sure else None)
-    return Table(table.path, {**table.columns, label_column: labels}, table.lines, table.line)
+    return replace(table, columns={**table.columns, label_column: labels})
 
 
 def check_unique(ids: Sequence[str], where: str) -> None:

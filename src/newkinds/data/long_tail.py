@@ -16,6 +16,7 @@ import numpy.typing as npt
 from newkinds.data.feature_set import FeatureSet
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
+from newkinds.wording import option
 
 Picture = npt.NDArray[np.uint8]
 
@@ -116,7 +117,7 @@ def _whole_truth(collection: FeatureSet) -> IntArray:
     if truth is None or missing:
         raise InputError(
             "a long tail is made of true classes, and every sample must have one; "
-            f"{missing} of {len(collection)} have none: give them as the truth (--truth)"
+            f"{missing} of {len(collection)} have none: give them as the truth{option('', ' (--truth)')}"
         )
     return truth
 

@@ -18,9 +18,9 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
-from newkinds.data.files import checked, is_parquet, load_checked
+from newkinds.data.files import checked, is_parquet, is_saved_dataset, load_checked
 from newkinds.data.remote import remote_file
-from newkinds.data.saved_datasets import is_saved_dataset, read_saved_dataset
+from newkinds.data.saved_datasets import read_saved_dataset
 from newkinds.data.tables import STRING_TYPES, Table, id_rank
 from newkinds.errors import InputError
 from newkinds.names import PANDAS_INDEX, is_remote
@@ -127,8 +127,8 @@ class ParquetFiles:
     def _no_features(self) -> set[str | None]:
         """Columns that never are features: those that name the rows, or the folders that the files are in."""
         fragment = next(iter(self.dataset.get_fragments()), None)
-        own = self.schema.names if fragment is None else fragment.physical_schema.names
-        by_folder = set(self.schema.names) - set(own)
+        in_files = self.schema.names if fragment is None else fragment.physical_schema.names
+        by_folder = set(self.schema.names) - set(in_files)
         index = {name for name in self.schema.names if name.startswith(PANDAS_INDEX)}
         return {self.id_column, *by_folder, *index}
 
@@ -151,8 +151,8 @@ class ParquetFiles:
             if str(field.type) in NUMERIC_TYPES and field.name not in (*EXTRAS, *self._no_features)
         )
         if not numeric:
-            found = ", ".join(name for name in names if name not in EXTRAS) or "none"
-            raise InputError(f"{self.name}: a column 'features' or numeric columns are needed; found {found}")
+            others = ", ".join(name for name in names if name not in EXTRAS) or "none"
+            raise InputError(f"{self.name}: a column 'features' or numeric columns are needed; found {others}")
         return numeric
 
     @property
@@ -179,28 +179,28 @@ class ParquetFiles:
 
     def feature_blocks(self) -> Iterator[tuple[pa.Table, npt.NDArray[np.float32]]]:
         """The other columns and the features of the rows, block by block."""
-        features = [FEATURES] if self.feature_columns is None else list(self.feature_columns)
+        names = [FEATURES] if self.feature_columns is None else list(self.feature_columns)
         width = None
-        for block in self.blocks([*self.other_columns, *features]):
-            found = self.features_in(block)
-            if width not in (None, found.shape[1]):
+        for block in self.blocks([*self.other_columns, *names]):
+            features = self.features_in(block)
+            if width not in (None, features.shape[1]):
                 raise InputError(f"{self.name}: every row of 'features' must be a list of the same length")
-            width = found.shape[1]
-            yield block.drop_columns(features), found
+            width = features.shape[1]
+            yield block.drop_columns(names), features
 
     def read_features(self) -> tuple[pa.Table, npt.NDArray[np.float32]]:
         """All rows: the other columns, and one array of features."""
         features: npt.NDArray[np.float32] | None = None
         others, first = [], 0
-        for block, found in self.feature_blocks():
+        for block, part in self.feature_blocks():
             if features is None:
-                shape = (self.n_rows, found.shape[1])
+                shape = (self.n_rows, part.shape[1])
                 check_memory(
                     4 * shape[0] * shape[1], f"{self.name}: reading it", "use .npy, which is read in parts"
                 )
                 features = np.empty(shape, dtype=np.float32)
-            features[first : first + len(found)] = found
-            first += len(found)
+            features[first : first + len(part)] = part
+            first += len(part)
             others.append(block)
         if features is None:
             raise InputError(f"{self.name} has no rows; its columns are {', '.join(self.schema.names) or 'none'}")
@@ -217,11 +217,11 @@ def _blocks_of(fragment: ds.Fragment, schema: pa.Schema, columns: list[str], n_r
     is_local = isinstance(fragment.filesystem, pa_fs.LocalFileSystem)
     with pa.memory_map(fragment.path) if is_local else fragment.open() as file:
         reader = pq.ParquetFile(file)
-        own = reader.schema_arrow.names
-        for batch in reader.iter_batches(n_rows, columns=[name for name in columns if name in own]):
+        in_file = reader.schema_arrow.names
+        for batch in reader.iter_batches(n_rows, columns=[name for name in columns if name in in_file]):
             block = pa.Table.from_batches([batch])
             for name in columns:
-                if name not in own:
+                if name not in in_file:
                     value = pa.scalar(by_folder.get(name), schema.field(name).type)
                     block = block.append_column(name, pa.repeat(value, block.num_rows))
             yield block.select(columns)
@@ -237,10 +237,10 @@ def _dataset(system: pa_fs.FileSystem, path: str, name: str) -> ds.Dataset:
         raise InputError(f"{name} does not exist")
     files = [path]
     if info.type == pa_fs.FileType.Directory:
-        found = system.get_file_info(pa_fs.FileSelector(path, recursive=True))
+        entries = system.get_file_info(pa_fs.FileSelector(path, recursive=True))
         files = sorted(
             entry.path
-            for entry in found
+            for entry in entries
             if entry.type == pa_fs.FileType.File
             and entry.size
             and is_parquet(entry.base_name)

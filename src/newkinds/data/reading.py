@@ -10,18 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.feature_set import FeatureSet, check_shape
-from newkinds.data.files import UNREADABLE, holds_parquet, load_checked, naming_files, read_array
+from newkinds.data.files import UNREADABLE, is_columnar, load_checked, naming_files, read_array
 from newkinds.data.labelling import USUAL, LabelRules, check_unique, encode_with_truth, read_labels
-from newkinds.data.saved_datasets import is_saved_dataset
 from newkinds.data.tables import Table
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, encode_labels, is_missing
-from newkinds.names import ENCODER_KEYS, FEATURE_ENDINGS, RELEASED_FILES, is_remote, listed
+from newkinds.names import ENCODER_KEYS, FEATURE_SOURCES, RELEASED_FILES, is_remote
 from newkinds.runtime import check_memory, in_bytes
+from newkinds.wording import option
 
 ENCODER_METADATA = "newkinds.encoder"
 """The entry of a Parquet file's metadata that says what made its features."""
-SOURCES = f"a folder with {RELEASED_FILES[0]}, a folder of .parquet files, or a {listed(FEATURE_ENDINGS)} file"
 NPZ_LISTS = ("labels", "truth", "ids", "texts")
 """Arrays of an .npz with one entry for each sample."""
 NPZ_ARRAYS = ("features", *NPZ_LISTS, "images", "encoder")
@@ -107,17 +106,17 @@ def read_features(
 
 
 def _read_raw(path: Path, id: str | None) -> dict[str, Any]:
-    if path.suffix.lower() == ".parquet" or (path.is_dir() and (is_saved_dataset(path) or holds_parquet(path))):
+    if not path.exists():
+        raise InputError(f"{path} does not exist; features are read from {FEATURE_SOURCES}")
+    if is_columnar(path):
         return _read_parquet(path, id)
     if id is not None:
-        raise InputError(f"{path} has no columns; --id names one of Parquet or of a table")
+        raise InputError(f"{path} has no columns; {option('id', '--id')} names one of Parquet or of a table")
     if path.is_dir():
         return _read_released(path)
-    if not path.exists():
-        raise InputError(f"{path} does not exist; features are read from {SOURCES}")
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise InputError(f"{path}: features are read from {SOURCES}")
+        raise InputError(f"{path}: features are read from {FEATURE_SOURCES}")
     return reader(path)
 
 

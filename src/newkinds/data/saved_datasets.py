@@ -5,15 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from newkinds.data.files import load_checked
+from newkinds.data.files import INFO, SPLITS, STATE, load_checked
 from newkinds.errors import InputError
-
-STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
-
-
-def is_saved_dataset(folder: Path) -> bool:
-    """Whether a folder holds a saved data set, or one of several parts."""
-    return (folder / SPLITS).is_file() or ((folder / STATE).is_file() and (folder / INFO).is_file())
 
 
 def read_saved_dataset(folder: Path) -> dict[str, Any]:

@@ -4,36 +4,29 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from newkinds.data.feature_set import FeatureSet
-from newkinds.data.files import holds_parquet
+from newkinds.data.files import is_columnar, is_saved_dataset
 from newkinds.data.images import read_images
 from newkinds.data.labelling import USUAL, LabelRules
 from newkinds.data.published import read_published
 from newkinds.data.raw import RawCollection
 from newkinds.data.reading import read_features
-from newkinds.data.saved_datasets import is_saved_dataset
 from newkinds.data.texts import image_column, read_image_table, read_texts
 from newkinds.errors import InputError
 from newkinds.names import (
     FEATURE_ENDINGS,
     IMAGE_ENDINGS,
-    PACKED_ENDINGS,
     RELEASED_FILES,
+    SOURCES,
     TABLE_ENDINGS,
     Kind,
     ending,
     is_remote,
-    listed,
 )
 from newkinds.run_record import PREDICTIONS_TABLE, RUN_FILE
+from newkinds.wording import option
 
 TEXT_ENDINGS = tuple(ending for ending in TABLE_ENDINGS if ending not in FEATURE_ENDINGS)
 """Tables that hold texts and never features."""
-SOURCES = (
-    f"a folder of images or one image ({IMAGE_ENDINGS[0]}, {IMAGE_ENDINGS[4]}, …), a table of texts "
-    f"({listed(TABLE_ENDINGS)}; plain text also packed, {listed(PACKED_ENDINGS)}), features "
-    f"({listed(FEATURE_ENDINGS)}, a folder of Parquet files, or one in the released layout), a folder saved by "
-    "Hugging Face's datasets, or NAME:FOLDER, a published set"
-)
 
 
 def read_source(
@@ -120,13 +113,6 @@ def kind_of(path: Path, text: str | None = None) -> Kind | None:
     raise InputError(f"{path} is {what}, which is not read; a source is {SOURCES}")
 
 
-def is_columnar(path: Path) -> bool:
-    """Whether a path holds columns with types: Parquet, or a saved data set."""
-    if path.is_dir():
-        return is_saved_dataset(path) or holds_parquet(path)
-    return path.suffix.lower() == ".parquet" and path.is_file()
-
-
 def _columnar_kind(path: Path, text: str | None) -> Kind | None:
     from newkinds.data.parquet import ParquetFiles
 
@@ -148,5 +134,5 @@ def _columnar_kind(path: Path, text: str | None) -> Kind | None:
 
 def _refuse(source: str, what: str, **options: object) -> None:
     """Say which options make no sense for a source."""
-    if unusable := [f"--{name}" for name, value in options.items() if value is not None]:
+    if unusable := [option(name, f"--{name}") for name, value in options.items() if value is not None]:
         raise InputError(f"{source} is {what}: {', '.join(unusable)} cannot be used with it")

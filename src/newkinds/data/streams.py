@@ -3,9 +3,10 @@
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from io import BufferedReader
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,15 +21,19 @@ CHUNK = 1 << 20
 LONGEST_LINE = 64 << 20
 """Bytes: room for a sample of a million features. A stream without line ends must not fill the memory."""
 
-Block = tuple[list[str], npt.NDArray[np.float64]]
+Columns = dict[str, list[str | None]]
+Block = tuple[list[str], npt.NDArray[np.float64], Columns]
+Sample = TypeVar("Sample")
+Parsed = tuple[str | None, Sample, dict[str, str | None]]
+"""Id (None if it has none), sample, and further keys of a line."""
 
 
 def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
-    """Blocks of (ids, features) from a stream, as soon as whole lines have arrived.
+    """Blocks of (ids, features, further columns) from a stream, as soon as whole lines have arrived.
 
     A line is a JSON object `{"id": …, "features": […]}`, a JSON list of numbers, or comma-separated numbers,
     optionally with an id before them; a CSV header and blank lines are passed over. Samples without an id get
-    their number, from 0.
+    their number, from 0. Further keys of objects are columns: those of the first sample, as texts.
 
     Parameters
     ----------
@@ -39,70 +44,80 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
     Raises
     ------
     InputError
-        For a line that is none of these, or longer than `LONGEST_LINE`, after the samples before it were given.
+        For a line that is none of these, longer than `LONGEST_LINE`, or with a key that the first sample lacks,
+        after the samples before it were given.
 
     Examples
     --------
     >>> import io
-    >>> lines = io.BytesIO(b'{"id": "a", "features": [1, 2]}\\n[3, 4]\\n')
-    >>> [(ids, features.tolist()) for ids, features in read_stream(lines, 2)]
-    [(['a', '1'], [[1.0, 2.0], [3.0, 4.0]])]
+    >>> lines = io.BytesIO(b'{"id": "a", "features": [1, 2], "site": "pond"}\\n[3, 4]\\n')
+    >>> [(ids, features.tolist(), others) for ids, features, others in read_stream(lines, 2)]
+    [(['a', '1'], [[1.0, 2.0], [3.0, 4.0]], {'site': ['pond', None]})]
     """
-    line_number, count = 0, 0
-    for lines in _arriving_lines(stream):
-        ids, rows = [], []
-        problem: InputError | None = None
-        for line in lines:
-            line_number += 1
-            try:
-                sample = _parse(line, line_number, n_features)
-            except InputError as error:  # samples before the bad line are still answered
-                problem = error
-                break
-            if sample is not None:
-                name, row = sample
-                ids.append(str(count) if name is None else name)
-                rows.append(row)
-                count += 1
-        if rows:
-            yield ids, np.array(rows, dtype=np.float64)
-        if problem is not None:
-            raise problem
+    for ids, rows, others in _read_blocks(stream, partial(_parse, n_features=n_features)):
+        yield ids, np.array(rows, dtype=np.float64), others
 
 
-def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str]]]:
-    """Blocks of (ids, texts) from a stream, as soon as whole lines have arrived.
+def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str], Columns]]:
+    """Blocks of (ids, texts, further columns) from a stream, as soon as whole lines have arrived.
 
     A line is a text as it stands, or a JSON object with the text under `key` and perhaps an `id`; blank lines are
-    passed over. Samples without an id get their number, from 0; paths name themselves.
+    passed over. Samples without an id get their number, from 0; paths name themselves. Further keys are columns, as
+    in `read_stream`.
 
     Examples
     --------
     >>> import io
     >>> list(read_items(io.BytesIO(b'card lost\\n{"id": 7, "text": "refund?"}\\n'), "text"))
-    [(['0', '7'], ['card lost', 'refund?'])]
+    [(['0', '7'], ['card lost', 'refund?'], {})]
+    """
+    yield from _read_blocks(stream, partial(_parse_item, key=key))
+
+
+def _read_blocks(
+    stream: BinaryIO, parse: Callable[[str, int], Parsed[Sample] | None]
+) -> Iterator[tuple[list[str], list[Sample], Columns]]:
+    """Blocks of (ids, samples, further columns); `parse` gets the text of a line and its number.
+
+    The first sample decides on the columns, not the first block: how a stream is cut into blocks is chance. They
+    are texts, since nobody knows what the next line holds, and all tables of an output must be alike.
     """
     line_number, count = 0, 0
+    columns: list[str] | None = None
     for lines in _arriving_lines(stream):
-        ids, texts = [], []
+        ids: list[str] = []
+        samples: list[Sample] = []
+        further: list[dict[str, str | None]] = []
         problem: InputError | None = None
         for line in lines:
             line_number += 1
             try:
-                parsed = _parse_item(_decoded(line, line_number), line_number, key)
+                text = _decoded(line, line_number)
+                parsed = parse(text, line_number) if text else None
+                if parsed is None:
+                    continue
+                name, sample, keys = parsed
+                columns = list(keys) if columns is None else columns
+                _check_keys(keys, columns, line_number)
             except InputError as error:  # samples before the bad line are still answered
                 problem = error
                 break
-            if parsed is None:
-                continue
-            name, item = parsed
-            ids.append((item if key == "path" else str(count)) if name is None else name)
-            texts.append(item)
+            ids.append(str(count) if name is None else name)
+            samples.append(sample)
+            further.append(keys)
             count += 1
-        if texts:
-            yield ids, texts
+        if samples:
+            yield ids, samples, {key: [keys.get(key) for keys in further] for key in columns or ()}
         if problem is not None:
             raise problem
+
+
+def _check_keys(keys: Iterable[str], columns: list[str], number: int) -> None:
+    if unknown := [key for key in keys if key not in columns]:
+        raise InputError(
+            f"line {number} has the key {unknown[0]!r}, which the first sample lacks: its keys are the columns of "
+            "all answers; give it the key too (null), or name a file instead of -"
+        )
 
 
 def holds_features(stream: BufferedReader, n_features: int) -> bool:
@@ -158,35 +173,44 @@ def _decoded(line: bytes, number: int) -> str:
     return text
 
 
-def _parse_item(text: str, number: int, key: str) -> tuple[str | None, str] | None:
-    """Id and text of a line; None if it is blank. What only begins like a JSON object is a text."""
-    if not text:
-        return None
+def _parse_item(text: str, number: int, key: str) -> Parsed[str]:
+    """A text or the path of a photo. What only begins like a JSON object is a text."""
     try:
-        value = json.loads(text) if text[0] == "{" else None
+        name, item, further = _parts(json.loads(text), key) if text[0] == "{" else (None, text, {})
     except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        return None, text
-    item, name = value.get(key), value.get("id")
+        name, item, further = None, text, {}
     if not isinstance(item, str) or not item.strip():
         raise InputError(
             f'line {number} must be a text, or an object {{"id": …, "{key}": …}} that has one: {text[:60]!r}'
         )
-    return (None if name is None else repair_surrogates(str(name))), repair_surrogates(item)
+    item = str(repair_surrogates(item))
+    return (item if key == "path" and name is None else name), item, further
 
 
-def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[float]] | None:
-    text = _decoded(line, number)
-    if not text:
+def _parts(value: dict[str, Any], key: str) -> Parsed[Any]:
+    """Id, sample and further keys of an object."""
+    name = value.get("id")
+    further = {
+        str(repair_surrogates(other)): _as_text(cell) for other, cell in value.items() if other not in ("id", key)
+    }
+    return (None if name is None else str(repair_surrogates(str(name)))), value.get(key), further
+
+
+def _as_text(cell: Any) -> str | None:
+    if cell is None:
         return None
+    return str(repair_surrogates(cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)))
+
+
+def _parse(text: str, number: int, n_features: int) -> Parsed[list[float]] | None:
+    """Features; None for a CSV header."""
     is_json = text[0] in "[{"
     try:
-        name, values = _parse_json(text) if is_json else _parse_csv(text, n_features)
+        name, values, further = _parse_json(text) if is_json else _parse_csv(text, n_features)
         row = [float(value) for value in values]
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         if number == 1 and not is_json and not any(map(is_number, text.split(","))):
-            return None  # a CSV header
+            return None
         raise InputError(
             f'line {number} is neither {{"id": …, "features": [numbers]}}, nor [numbers], nor numbers separated by '
             f"commas: {text[:60]!r}"
@@ -197,21 +221,19 @@ def _parse(line: bytes, number: int, n_features: int) -> tuple[str | None, list[
         raise InputError(f"line {number} has NaN or infinity; features must be finite")
     if not any(row):
         raise InputError(f"line {number} is a zero vector, which has no direction and cannot be normalised")
-    return name, row
+    return name, row, further
 
 
-def _parse_json(text: str) -> tuple[str | None, Any]:
+def _parse_json(text: str) -> Parsed[Any]:
     value = json.loads(text)
-    if isinstance(value, list):
-        return None, value
-    if not isinstance(value["features"], list):
+    name, values, further = (None, value, {}) if isinstance(value, list) else _parts(value, "features")
+    if not isinstance(values, list):
         raise TypeError
-    name = value.get("id")
-    return (None if name is None else repair_surrogates(str(name))), value["features"]
+    return name, values, further
 
 
-def _parse_csv(text: str, n_features: int) -> tuple[str | None, list[str]]:
+def _parse_csv(text: str, n_features: int) -> Parsed[list[str]]:
     fields = text.split(",")
     if len(fields) == n_features + 1:
-        return fields[0].strip().strip('"'), fields[1:]
-    return None, fields
+        return fields[0].strip().strip('"'), fields[1:], {}
+    return None, fields, {}

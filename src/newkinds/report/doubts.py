@@ -58,7 +58,7 @@ def _suspects(record: dict[str, Any]) -> list[Advice]:
         Advice(
             "labels",
             f"{counted(n, ('label', 'labels'))} {'looks' if n == 1 else 'look'} wrong",
-            "Judged by a classifier that had not seen them. Correct the table, and give it to discover as --labels.",
+            "Judged by a classifier that had not seen them. Correct the table, then give it back: discover --labels.",
             "newkinds export RUN labels.csv --suspected",
         )
     ]
@@ -76,8 +76,8 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
             Advice(
                 "merge",
                 f"{shown_name(pair[0])} and {shown_name(pair[1])} look like one kind",
-                "They are no better apart than the halves of a known kind. If they are one, discover again with one "
-                "kind less.",
+                "They are no better apart than the halves of a known kind. If they are one, discover again with "
+                "one kind less.",
                 f"newkinds discover SOURCE --n-categories {n - 1} --out RUN-2",
                 tuple(category["id"] for category in pair),
             )
@@ -87,7 +87,7 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
             Advice(
                 "split",
                 f"{shown_name(categories[place])} looks like two kinds",
-                "Its halves are as well apart as two known kinds. If they are two, discover again with one kind more.",
+                "Its halves are as well apart as two known kinds. If so, discover again with one kind more.",
                 f"newkinds discover SOURCE --n-categories {n + 1} --out RUN-2",
                 (categories[place]["id"],),
             )
