@@ -56,7 +56,7 @@ def test_images_become_features_with_everything_that_is_known_of_them(collection
     assert features.ids == collection.ids[:21]
     assert features.images is not None
     assert len(features.images) == 21
-    assert features.images[0].shape == (64, 64, 3)
+    assert max(features.images[0].shape) == 128
     assert features.texts is None
     assert features.encoder is not None
     assert features.encoder["name"] == encoding.name

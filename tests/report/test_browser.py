@@ -41,7 +41,7 @@ class Look:
 
 
 @pytest.fixture
-def look(browser: Any) -> Iterator[Callable[..., Any]]:
+def look(browser: Any) -> Callable[..., Any]:
     @contextmanager
     def opened(path: Path, *, width: int = 1280, scheme: str = "light", query: str = "") -> Iterator[Look]:
         context = browser.new_context(

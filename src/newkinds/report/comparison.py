@@ -70,6 +70,7 @@ def _content(comparison: Comparison, before: Path, after: Path) -> dict[str, Any
         "n_only_after": comparison.n_only_after,
         "n_moved": comparison.n_moved,
         "flows": [[int(i), int(j), int(comparison.flows[i, j])] for i, j in zip(rows, columns, strict=True)],
+        "matches": [list(pair) for pair in sorted(comparison.matched.items())],
         "changes": [{**asdict(change), "text": sentence(change.text)} for change in comparison.changes],
         "moved": [
             {

@@ -46,6 +46,8 @@ SHOWN_PICTURES, SHOWN_OTHERS = (12, 6), (6, 4)
 NEAREST = 4
 TEXT_LENGTHS = (2_000, 500, 200, 100, 50, 0)
 """Characters to which texts are cut: the first that leaves room for the rest."""
+CARD_LENGTH, ID_LENGTH = 600, 300
+"""The same of texts on cards, and of ids."""
 TEXT_SHARE = 0.4
 """Of the page that texts may take."""
 CONFUSIONS, BINS = 15, 10
@@ -171,6 +173,8 @@ def _content(view: View) -> dict[str, Any]:
     truth = _truth(view, categories)
     unit = UNITS[encoder["kind"] if encoder else "features"]
     advice = all_advice(record, view.features, view.columns, unit, view.folder.name)
+    rows = {row for category in categories for row in (*category["typical"], *category["doubtful"])}
+    rows |= {suspect["row"] for suspect in suspects}
     return {
         "page": "report",
         "title": record["source"]["name"],
@@ -184,6 +188,7 @@ def _content(view: View) -> dict[str, Any]:
         "categories": categories,
         "advice": [asdict(item) for item in advice],
         "suspects": suspects,
+        "samples": _samples(view, sorted(rows)),
         "truth": truth,
         "how": {
             "facts": how_facts(record),
@@ -235,6 +240,17 @@ def _categories(view: View) -> list[dict[str, Any]]:
             }
         )
     return entries
+
+
+def _samples(view: View, rows: list[int]) -> dict[str, list[str | None]]:
+    """Id and text of some samples, so that cards need not wait for all."""
+    some = view.table.take(pa.array(rows, pa.int64()))
+    ids = some["id"].to_pylist()
+    texts = some["text"].to_pylist() if "text" in some.column_names else [None] * len(rows)
+    return {
+        str(row): [cut(name, ID_LENGTH), None if text is None else cut(text, CARD_LENGTH)]
+        for row, name, text in zip(rows, ids, texts, strict=True)
+    }
 
 
 def rounded(value: Any) -> float | None:
@@ -307,7 +323,7 @@ def _texts(view: View, most: int) -> str:
     packed = ""
     for length in TEXT_LENGTHS:
         short = None if texts is None else [cut(text, length) for text in texts]
-        content = {"ids": [cut(name, max(length, 100)) for name in ids], "texts": short}
+        content = {"ids": [cut(name, ID_LENGTH) for name in ids], "texts": short}
         packed = _packed(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
         if len(packed) <= most:
             break

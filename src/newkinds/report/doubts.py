@@ -58,7 +58,7 @@ def _suspects(record: dict[str, Any]) -> list[Advice]:
         Advice(
             "labels",
             f"{counted(n, ('label', 'labels'))} {'looks' if n == 1 else 'look'} wrong",
-            "Judged by a classifier that had not seen them. Correct the table, then give it back: discover --labels.",
+            "Judged by a classifier that had not seen them. Correct the table and give it back: discover --labels.",
             "newkinds export RUN labels.csv --suspected",
         )
     ]
