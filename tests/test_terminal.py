@@ -329,7 +329,7 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
     assert f"0 {SHOWN} 5,000 1,000 {bar(1)}" in lines
     assert f"Warning: {SHOWN}" in lines
     assert "newkinds show 'runs/my run' 1 one kind: typical, doubtful, alike" in lines
-    assert f"1 {SHOWN} new {SHOWN}? 2,500 0 {bar(0.5)}" in lines
+    assert any(line.startswith(f"1 {SHOWN} new {SHOWN[:10]}") and "… 2,500 0" in line for line in lines)
     assert len(lines) == 19
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")
 

@@ -39,7 +39,7 @@ PAIR_BONUS = 1.15
 """Of a pair of words over a single one: it says more."""
 LEAST_STEM = 3
 """Letters that two forms of one word share at least."""
-NEAR_KINDS, MOST_NEAR = 2, 4
+NEAR_KINDS, MOST_NEAR = 2, 3
 """Known kinds that name a new one: two, or more where that tells it from another."""
 WORD = re.compile(r"(?<![\w])[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from newkinds.selection.n_categories import CategoryCount
     from newkinds.sorting import Plan, Undone
 
-BAR_WIDTH = 24
+BAR_WIDTH, SUGGESTED_WIDTH, WIDE = 24, 24, 110
+"""Columns of the terminal: of a bar, of a suggested name, and from which on there is room for both."""
 SHOWN_CATEGORIES = 20
 """So many known and so many new categories are listed; the rest is summed up."""
 SHOWN_LEFT = 10
@@ -97,7 +98,8 @@ def show_run(
     console.print(f"[bold]{_shown(source['name'])}[/bold]", emoji=False)
     console.print(f"{_counted(source['samples'], 'sample')} ({source['labelled']:,} labelled): {_kinds(record)}\n")
     means = {} if sureness is None else sureness.means
-    console.print(_category_table(categories, means, len(categories) if everything else SHOWN_CATEGORIES))
+    n_shown = len(categories) if everything else SHOWN_CATEGORIES
+    console.print(_category_table(categories, means, n_shown, console.width))
     console.print()
     if sureness is not None:
         _show_sureness(console, sureness)
@@ -408,15 +410,19 @@ def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[flo
     console.print(table)
 
 
-def _category_table(categories: list[dict[str, Any]], means: dict[int, float], shown: int) -> Table:
+def _category_table(categories: list[dict[str, Any]], means: dict[int, float], shown: int, width: int) -> Table:
     table = _plain_table()
     table.add_column("id", justify="right", style="dim")
     table.add_column("kind")
+    has_suggestions = any(_suggested(category) for category in categories)
+    if has_suggestions:
+        table.add_column("suggested", no_wrap=True, overflow="ellipsis", max_width=SUGGESTED_WIDTH)
     table.add_column("samples", justify="right")
     table.add_column("labelled", justify="right", style="dim")
     if means:
         table.add_column("confidence", justify="right")
-    table.add_column("", no_wrap=True, min_width=BAR_WIDTH)
+    if has_bars := not has_suggestions or width >= WIDE:
+        table.add_column("", no_wrap=True, min_width=BAR_WIDTH)
     largest = max((category["size"] for category in categories), default=1) or 1
     for kind, colour, mark in (("known", "blue", ""), ("new", "yellow", " new")):
         members = [category for category in categories if category["kind"] == kind]
@@ -425,22 +431,24 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
             mean = means.get(category["id"])
             table.add_row(
                 str(category["id"]),
-                Text.assemble(visible(category["name"]), (mark, colour), (_suggested(category), "italic dim")),
+                Text.assemble(visible(category["name"]), (mark, colour)),
+                *([Text(_suggested(category), "italic")] if has_suggestions else []),
                 f"{category['size']:,}",
                 f"{category['labelled']:,}",
                 *(["" if mean is None else _percent(mean)] if means else []),
-                f"[{colour}]{bar}[/{colour}]",
+                *([f"[{colour}]{bar}[/{colour}]"] if has_bars else []),
             )
         if rest := members[shown:]:
             samples, labelled = (sum(category[part] for category in rest) for part in ("size", "labelled"))
-            table.add_row("", f"… {len(rest)} more {kind} (show --all)", f"{samples:,}", f"{labelled:,}")
+            more = f"… {len(rest)} more {kind} (show --all)"
+            table.add_row("", more, *([""] if has_suggestions else []), f"{samples:,}", f"{labelled:,}")
     return table
 
 
 def _suggested(category: dict[str, Any]) -> str:
     """The name that we suggest for a category that has no other, marked as such."""
     suggestion = category.get("suggestion")
-    return f"  {visible(suggestion)}?" if suggestion and not category["named"] else ""
+    return f"{visible(suggestion)}?" if suggestion and not category["named"] else ""
 
 
 def _sample_table(title: str, explanation: str, samples: "Sequence[Sample]") -> Table:
