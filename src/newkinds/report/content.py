@@ -44,6 +44,8 @@ FRAME_BYTES = 200_000
 SHOWN_PICTURES, SHOWN_OTHERS = (12, 6), (6, 4)
 """Samples of a category that are shown as typical, and as doubtful: pictures take less room than texts and ids."""
 NEAREST = 4
+DOUBTED = 0.9
+"""A sample with at least this confidence is not shown as doubtful, even if all others have more."""
 TEXT_LENGTHS = (2_000, 500, 200, 100, 50, 0)
 """Characters to which texts are cut: the first that leaves room for the rest."""
 CARD_LENGTH, ID_LENGTH = 600, 300
@@ -230,7 +232,7 @@ def _categories(view: View) -> list[dict[str, Any]]:
                 "clear": rounded((unlabelled >= UNSURE).mean()) if len(unlabelled) else None,
                 "stability": rounded(category.get("stability")),
                 "typical": typical.tolist(),
-                "doubtful": doubtful[: most[1]].tolist(),
+                "doubtful": [row for row in doubtful[: most[1]].tolist() if view.confidence[row] < DOUBTED],
                 "nearest": [
                     {"id": categories[i]["id"], "similarity": rounded(similarity[column, i])}
                     for i in nearest[:NEAREST]
