@@ -129,14 +129,24 @@ class Separation:
         splits.sort(key=lambda split: (-split.strength, split.category))
         return [split for split in splits if split.strength >= APART][:MOST]
 
+    def halves(self, category: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+        """Some samples of a category (rows), and which of them are in its second half."""
+        return self._rows[category], _halves(self._members[category])
+
+    @cached_property
+    def _rows(self) -> list[IntArray]:
+        """The samples of each category that are looked at."""
+        return [_spread(rows, COMPARED) for rows in _by_category(self.columns, len(self.is_new))]
+
     @cached_property
     def _members(self) -> list[FloatArray]:
-        """Some samples of each category, in the metric of the discriminant, of unit length."""
-        rows = [_spread(members, COMPARED) for members in _members(self.columns, len(self.is_new))]
-        sizes = [len(some) for some in rows]
-        own = np.repeat(np.arange(len(rows)), sizes)
+        """Those samples in the metric of the discriminant, of unit length."""
+        sizes = [len(rows) for rows in self._rows]
+        own = np.repeat(np.arange(len(sizes)), sizes)
         projection = random_projection(self.features.shape[1])
-        features = np.concatenate([projected(self.features[some].astype(np.float64), projection) for some in rows])
+        features = np.concatenate(
+            [projected(self.features[rows].astype(np.float64), projection) for rows in self._rows]
+        )
         return np.split(_discriminant(features, own, self.is_new), np.cumsum(sizes)[:-1])
 
     @cached_property
@@ -149,7 +159,7 @@ class Separation:
         """The crossings of the halves of known categories."""
         known = [category for category in self._judged if not self.is_new[category]]
         crossings = np.array([self._halves_crossing(category) for category in known])
-        return crossings[np.isfinite(crossings)]
+        return np.asarray(crossings[np.isfinite(crossings)])
 
     def _neighbours(self, among: npt.NDArray[np.bool_]) -> Iterable[tuple[int, int]]:
         """Pairs of categories of which one is among the nearest of the other."""
@@ -201,7 +211,7 @@ def mostly_copies(features: Features, columns: IntArray, n_categories: int) -> l
         The category of each sample: 0, 1, …
     n_categories : int
     """
-    members = _members(columns, n_categories)
+    members = _by_category(columns, n_categories)
     shares = {
         category: _share_of_copies(features, _spread(rows, SEARCHED))
         for category, rows in enumerate(members)
@@ -252,7 +262,7 @@ def _rank(value: float, usual: FloatArray) -> float:
     return float(((usual < value).mean() + (usual <= value).mean()) / 2)
 
 
-def _members(columns: IntArray, n_categories: int) -> list[IntArray]:
+def _by_category(columns: IntArray, n_categories: int) -> list[IntArray]:
     """The rows of each category, ascending."""
     order = np.argsort(columns, kind="stable")
     return np.split(order, np.searchsorted(columns[order], np.arange(1, n_categories)))
@@ -265,7 +275,7 @@ def _spread(rows: IntArray, most: int) -> IntArray:
 
 def _squared_distances(left: FloatArray, right: FloatArray) -> FloatArray:
     squares = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1)
-    return np.maximum(squares - 2 * left @ right.T, 0.0)
+    return np.asarray(np.maximum(squares - 2 * left @ right.T, 0.0))
 
 
 def _discriminant(features: FloatArray, own: IntArray, is_new: npt.NDArray[np.bool_]) -> FloatArray:
