@@ -38,6 +38,7 @@ SETTING = (0.03, 40.0)
 SETTINGS = {"cifar100lt_tinyvit": (1.0, 15.0)}
 """Those of sets that want something else."""
 FACTORS = (1.15, 1.0, 0.85)
+ALL_SETS = "all sets"
 Counts = dict[str, list[float]]
 
 
@@ -175,7 +176,7 @@ def _ratio(part: float, whole: float) -> str:
 
 
 def _add(results: dict[str, Counts], name: str, title: str, counts: list[float]) -> None:
-    for key in (name, "all sets"):
+    for key in (name, ALL_SETS):
         before = results[key].get(title, [0.0] * len(counts))
         results[key][title] = [old + float(new) for old, new in zip(before, counts, strict=True)]
 
@@ -200,9 +201,9 @@ def main() -> None:
             if "categories" in arguments.parts:
                 categories(task, of_categories)
     for results, row in ((of_labels, _label_row), (of_categories, _category_row)):
-        for name, of_name in results.items():
+        for name in sorted(results, key=lambda name: (name == ALL_SETS, name)):
             print(f"\n{name}, all splits")
-            for title, counts in of_name.items():
+            for title, counts in results[name].items():
                 print(f"  {title:14s}{row(counts)}")
 
 
