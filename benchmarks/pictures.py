@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
@@ -163,7 +164,7 @@ def make_messages(path: Path) -> None:
         csv.writer(file).writerows([("message", "topic"), *(rows[i] for i in rng.permutation(len(rows)))])
 
 
-def photograph(page: Path, out: Path, scheme: str, part: str) -> None:
+def photograph(page: Path, out: Path, scheme: Literal["light", "dark"], part: str) -> None:
     """A page from one of its parts on, as a small picture."""
     from playwright.sync_api import sync_playwright
 
@@ -194,7 +195,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         make_flowers(folder / "flowers")
         make_messages(folder / "messages.csv")
-        for source, run, options, name, scheme, part in (
+        jobs: list[tuple[str, str, list[str], str, Literal["light", "dark"], str]] = [
             ("flowers", "flowers-run", [], "report-pictures", "light", "#summary"),
             (
                 "messages.csv",
@@ -202,9 +203,10 @@ def main() -> None:
                 ["--text", "message", "--label", "topic"],
                 "report-texts",
                 "dark",
-                1500,
+                "#new",
             ),
-        ):
+        ]
+        for source, run, options, name, scheme, part in jobs:
             command = [
                 sys.executable,
                 "-m",
