@@ -68,7 +68,9 @@ def test_a_data_frame_of_texts() -> None:
 
 
 @pytest.mark.parametrize("gap", [pd.NA, pd.NaT, None, float("nan"), "", " "])
-@pytest.mark.parametrize("form", [list, pd.Series, lambda cells: pd.DataFrame({"text": cells})], ids=["list", "series", "frame"])
+@pytest.mark.parametrize(
+    "form", [list, pd.Series, lambda cells: pd.DataFrame({"text": cells})], ids=["list", "series", "frame"]
+)
 def test_a_first_text_that_is_missing_is_left_out(gap: Any, form: Any) -> None:
     samples = form([gap, "card lost", "rate?"])
     collection = gather(samples, ["card", None, None], text="text" if isinstance(samples, pd.DataFrame) else None)

@@ -1,6 +1,6 @@
 // Bundles src/ into the two files that the Python package carries. The same sources always give the same bytes.
 import { build } from "esbuild";
-import { readFileSync, readdirSync } from "node:fs";
+import { copyFileSync, readFileSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -16,6 +16,9 @@ await build({
   legalComments: "none",
 });
 await build({ entryPoints: [here("src/style/page.css")], outdir: assets, bundle: true, minify: true, target: "es2022" });
+
+// Preact is inside the bundle; its licence asks to be kept with it.
+copyFileSync(here("node_modules/preact/LICENSE"), `${assets}preact-LICENSE.txt`);
 
 // The bundle stands inside a script element, under a policy that forbids evaluation: neither may be broken.
 const script = readFileSync(`${assets}page.js`, "utf-8");

@@ -2,12 +2,14 @@
 import type { JSX } from "preact";
 import { Chip, Command, Term, useFirst } from "./bits";
 import type { Advice } from "./data";
-import { Probability, SampleLine } from "./samples";
+import { SampleLine } from "./samples";
 import { useModel } from "./state";
 import { number } from "./words";
 
 /** Advice about many kinds names these first. */
 const CHIPS = 8;
+/** Words instead of a percentage: nine in ten of these are wrong, not ninety-nine in a hundred. */
+const NEARLY_SURE = 0.95;
 
 export function Look(): JSX.Element | null {
   const { advice, suspects } = useModel().report;
@@ -65,7 +67,7 @@ function Suspects(): JSX.Element {
               <Chip id={suspect.likely} />
             </p>
             <Term word="suspect">
-              <Probability share={suspect.probability} word="likely wrong" />
+              <span class="share">{suspect.probability >= NEARLY_SURE ? "very probably wrong" : "probably wrong"}</span>
             </Term>
           </li>
         ))}

@@ -1,6 +1,6 @@
 /** Samples as a person sees them: a picture, a text, or at least an id. */
 import type { JSX } from "preact";
-import { Bar, LongText } from "./bits";
+import { LongText } from "./bits";
 import type { Row } from "./data";
 import { useModel, useReport, type Sample } from "./state";
 import { percent } from "./words";
@@ -69,16 +69,5 @@ export function SampleLine({ row }: { row: Row }): JSX.Element {
         <bdi class={sample.text === null ? "id" : "id dim"}>{sample.id ?? `row ${row}`}</bdi>
       </div>
     </div>
-  );
-}
-
-export function Probability({ share, word }: { share: number; word: string }): JSX.Element {
-  return (
-    <span class="share">
-      <Bar share={share} />
-      <span>
-        {percent(share)} {word}
-      </span>
-    </span>
   );
 }

@@ -75,7 +75,7 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
         advice.append(
             Advice(
                 "merge",
-                f"{shown_name(pair[0])} and {shown_name(pair[1])} look like one kind",
+                f"{shown_name(pair[0])} and {shown_name(pair[1])} can hardly be told apart",
                 "They are no better apart than the halves of a known kind. If they are one, discover again with "
                 "one kind less.",
                 f"newkinds discover SOURCE --n-categories {n - 1} --out RUN-2",

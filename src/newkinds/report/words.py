@@ -59,7 +59,7 @@ def summary(
         sentences.append(f"{n_unsure:,} {'is' if n_unsure == 1 else 'are'} unsure.")
     sentences += [item.title for item in advice if item.topic == "labels" and "wrong" in item.title]
     for topic, one, many in (
-        ("merge", "One pair of new kinds looks like one kind.", "{} pairs of new kinds look like one kind each."),
+        ("merge", "Two new kinds can hardly be told apart.", "{} pairs of new kinds can hardly be told apart."),
         ("split", "One kind looks like two.", "{} kinds look like two each."),
         ("duplicates", "One kind is mostly duplicates.", "{} kinds are mostly duplicates."),
     ):
