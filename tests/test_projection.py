@@ -75,6 +75,14 @@ def test_odd_collections_have_a_map_too(features: np.ndarray) -> None:
         assert np.isfinite(places).all()
 
 
+def test_thousands_of_categories_have_a_plainer_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newkinds.projection.MOST_LAID_OUT", 20)
+    features, columns = clusters(40, 400)
+    places = project(features, columns, 40).places
+    assert np.isfinite(places).all()
+    assert len(np.unique(places, axis=0)) > 300
+
+
 def test_half_precision_and_many_samples_in_blocks() -> None:
     features, columns = clusters(5, 40_000)
     places = project(features.astype(np.float16), columns, 5).places

@@ -30,6 +30,8 @@ RESIDUAL_WIDTH = 16
 """Directions within categories that are looked at."""
 RIVALS = 4
 """Categories towards which a sample may lean."""
+MOST_LAID_OUT = 1500
+"""Categories that are moved apart, in time and memory that grow with their square; of more, the map is plainer."""
 CLEAR = 4.0
 """By how many times a small difference a typical sample is more like its own category than like the next."""
 SETTLING = 400
@@ -207,6 +209,8 @@ def _anchors(middles: FloatArray, radii: FloatArray) -> FloatArray:
     places: FloatArray = _plane(middles)
     extent = np.linalg.norm(places - places.mean(axis=0), axis=1).max()
     places = (places - places.mean(axis=0)) / (extent or 1.0) * 0.5
+    if len(places) > MOST_LAID_OUT:
+        return places
     apart = 1.15 * (radii[:, None] + radii[None, :])
     for step in range(SETTLING):
         difference = places[:, None] - places[None, :]
@@ -232,7 +236,7 @@ def _plane(middles: FloatArray) -> FloatArray:
     left, lengths, _ = np.linalg.svd(centred, full_matrices=False)
     flat = np.zeros((n, 2))
     flat[:, : min(2, len(lengths))] = (left * lengths)[:, :2]
-    if n < 10:
+    if not 10 <= n <= MOST_LAID_OUT:
         return flat
     from sklearn.manifold import TSNE
 

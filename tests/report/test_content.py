@@ -169,6 +169,21 @@ def test_a_page_holds_no_more_than_it_may() -> None:
     assert PAGE_BYTES == 15_000_000
 
 
+def test_a_very_large_run_shows_some_of_its_samples(texts_run, monkeypatch):
+    whole = read_page(texts_run / "report.html")
+    monkeypatch.setattr(content_module, "MOST_POINTS", 50)
+    page = parse_page(make_report(texts_run))
+    n = page.content["n_points"]
+    assert 50 <= n < 240 == page.content["n_samples"]
+    assert len(page.texts["ids"]) == n
+    assert len(page.points) == 9 * n
+    for key, category in page.categories.items():
+        for part in ("typical", "doubtful"):
+            before = [whole.texts["ids"][row] for row in whole.categories[key][part]]
+            assert [page.texts["ids"][row] for row in category[part]] == before
+            assert [page.content["samples"][str(row)][0] for row in category[part]] == before
+
+
 # Odd runs
 
 

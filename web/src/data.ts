@@ -10,7 +10,7 @@
  * A comparison has `content` only. Every text may hold anything a user's file holds: it is shown, never interpreted.
  */
 
-/** A sample, by its row in the run's tables. */
+/** A sample, by its place among those that the page holds. */
 export type Row = number;
 
 export interface Report {
@@ -27,6 +27,8 @@ export interface Report {
   /** The result in words; the first sentence is the most important. */
   summary: string[];
   n_samples: number;
+  /** Samples that the page holds, in the order of the run: all, or of a very large run some. Rows count these. */
+  n_points: number;
   n_labelled: number;
   /** Known ones first, then new ones, largest first. */
   categories: Category[];
@@ -145,7 +147,7 @@ export interface Heat {
   chosen: [number, number];
 }
 
-/** Numbers about every sample, one array after the other, little-endian, n_samples long each:
+/** Numbers about every sample of the page, one array after the other, little-endian, n_points long each:
  *
  * category (Uint16: place in `Report.categories`), and where there is a map x (Uint16), y (Uint16); then confidence
  * (Uint8, 255 = 1), novelty (Uint8, 255 = 1), given (Uint8: 1 for a labelled sample).

@@ -54,7 +54,7 @@ function startReport(report: Report, app: HTMLElement): void {
 async function unpack({ report, store }: Model): Promise<void> {
   if (!canDecompress()) return store.set({ unpacking: "missing" });
   try {
-    const [points, texts] = await Promise.all([readPoints(report.n_samples, report.map !== null), readTexts()]);
+    const [points, texts] = await Promise.all([readPoints(report.n_points, report.map !== null), readTexts()]);
     store.set({ points, texts, unpacking: "done" });
   } catch (error) {
     console.error(error);

@@ -39,6 +39,8 @@ from newkinds.run_folder import (
 )
 
 PAGE_BYTES = 15_000_000
+MOST_POINTS = 200_000
+"""Samples that a page holds: of a larger run, some."""
 FRAME_BYTES = 200_000
 """Of these for script, style and the page around the data."""
 SHOWN_PICTURES, SHOWN_OTHERS = (12, 6), (6, 4)
@@ -143,12 +145,40 @@ def report_blocks(folder: Path, *, with_map: bool = True) -> Blocks:
     """Everything that the report of a run shows."""
     view = View(folder, with_map)
     content = _content(view)
-    points = _packed(_points(view))
+    rows = _rows_on_the_page(content)
+    _renumber(content, rows)
+    points = _packed(_points(view, rows))
     room = PAGE_BYTES - FRAME_BYTES - len(points)
-    texts = _texts(view, int(room * TEXT_SHARE))
+    texts = _texts(view, rows, int(room * TEXT_SHARE))
     described = as_script(content)
     room -= len(texts) + len(described.encode())
-    return Blocks(content["summary"], described, points, texts, as_script(_pictures(view, content, room)))
+    return Blocks(content["summary"], described, points, texts, as_script(_pictures(view, content, rows, room)))
+
+
+def _rows_on_the_page(content: dict[str, Any]) -> IntArray:
+    """All samples, or, where they are too many, those that cards show and others at random, in order."""
+    n_samples = content["n_samples"]
+    if n_samples <= MOST_POINTS:
+        return np.arange(n_samples)
+    shown = np.array([int(row) for row in content["samples"]], dtype=np.int64)
+    others = np.random.default_rng(0).choice(n_samples, MOST_POINTS, replace=False)
+    return np.unique(np.concatenate([shown, others]))
+
+
+def _renumber(content: dict[str, Any], rows: IntArray) -> None:
+    """Count the samples on the page, no longer those of the run."""
+
+    def place(row: int) -> int:
+        return int(np.searchsorted(rows, row))
+
+    content["n_points"] = len(rows)
+    if len(rows) == content["n_samples"]:
+        return
+    for category in content["categories"]:
+        category |= {part: [place(row) for row in category[part]] for part in ("typical", "doubtful")}
+    for suspect in content["suspects"]:
+        suspect["row"] = place(suspect["row"])
+    content["samples"] = {str(place(int(row))): sample for row, sample in content["samples"].items()}
 
 
 def as_script(content: Any) -> str:
@@ -205,7 +235,7 @@ def _content(view: View) -> dict[str, Any]:
 
 
 def _categories(view: View) -> list[dict[str, Any]]:
-    categories, similarity = view.record["categories"], view.middles @ view.middles.T
+    categories = view.record["categories"]
     used = np.asarray(view.middles.any(axis=1))
     order = np.argsort(view.columns, kind="stable")
     sizes = np.bincount(view.columns, minlength=len(categories))
@@ -219,7 +249,8 @@ def _categories(view: View) -> list[dict[str, Any]]:
         )
         confidence, given = view.confidence[members], view.given[members]
         typical, doubtful = exemplars(members, closeness, confidence, given, most[0])
-        nearest = [i for i in np.argsort(-similarity[column], kind="stable").tolist() if i != column and used[i]]
+        similarity = view.middles @ view.middles[column]
+        nearest = [i for i in np.argsort(-similarity, kind="stable").tolist() if i != column and used[i]]
         unlabelled = confidence[~given]
         entries.append(
             {
@@ -234,7 +265,7 @@ def _categories(view: View) -> list[dict[str, Any]]:
                 "typical": typical.tolist(),
                 "doubtful": [row for row in doubtful[: most[1]].tolist() if view.confidence[row] < DOUBTED],
                 "nearest": [
-                    {"id": categories[i]["id"], "similarity": rounded(similarity[column, i])}
+                    {"id": categories[i]["id"], "similarity": rounded(similarity[i])}
                     for i in nearest[:NEAREST]
                     if used[column]
                 ],
@@ -306,22 +337,24 @@ def _truth(view: View, categories: list[dict[str, Any]]) -> dict[str, Any] | Non
     }
 
 
-def _points(view: View) -> bytes:
+def _points(view: View, rows: IntArray) -> bytes:
     """See `Points` in web/src/data.ts."""
-    arrays: list[npt.NDArray[Any]] = [view.columns.astype("<u2")]
+    arrays: list[npt.NDArray[Any]] = [np.minimum(view.columns, 65_535).astype("<u2")]
     if view.projection is not None:
         places = np.clip(view.projection.places, 0, 1)
         arrays += [np.round(65_535 * places[:, axis]).astype("<u2") for axis in (0, 1)]
     novelty = np.asarray(view.table["novelty"].to_numpy(), dtype=np.float64)
     arrays += [np.round(255 * np.clip(share, 0, 1)).astype(np.uint8) for share in (view.confidence, novelty)]
     arrays.append(view.given.astype(np.uint8))
-    return b"".join(array.tobytes() for array in arrays)
+    return b"".join(array[rows].tobytes() for array in arrays)
 
 
-def _texts(view: View, most: int) -> str:
-    """Ids and texts of all samples, cut so that they take at most so many bytes, if that is possible at all."""
-    ids = view.table["id"].to_pylist()
-    texts = view.table["text"].to_pylist() if "text" in view.table.column_names else None
+def _texts(view: View, rows: IntArray, most: int) -> str:
+    """Ids and texts of samples, cut so that they take at most so many bytes, if that is possible at all."""
+    table = view.table.select([name for name in ("id", "text") if name in view.table.column_names])
+    table = table if len(rows) == len(table) else table.take(pa.array(rows))
+    ids = table["id"].to_pylist()
+    texts = table["text"].to_pylist() if "text" in table.column_names else None
     packed = ""
     for length in TEXT_LENGTHS:
         short = None if texts is None else [cut(text, length) for text in texts]
@@ -336,14 +369,15 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: max(length - 1, 0)] + "…"
 
 
-def _pictures(view: View, content: dict[str, Any], room: int) -> dict[str, Any]:
+def _pictures(view: View, content: dict[str, Any], shown: IntArray, room: int) -> dict[str, Any]:
     """Pictures of samples, as many as fit: those that are shown, most important first, then others of the map."""
     pictures: dict[str, str] = {}
-    order = list(dict.fromkeys(_picture_order(content, view.record["source"]["samples"])))
+    order = list(dict.fromkeys(_picture_order(content, len(shown))))
     kind, largest = "image/png", 0
     for first in range(0, len(order), 4096):
         rows = order[first : first + 4096]
-        for row, picture in zip(rows, read_pictures(view.folder, view.record, rows), strict=False):
+        pictures_found = read_pictures(view.folder, view.record, shown[rows].tolist())
+        for row, picture in zip(rows, pictures_found, strict=False):
             encoded = base64.b64encode(picture).decode()
             room -= len(encoded) + len(str(row)) + 6
             if room < 0:

@@ -100,7 +100,7 @@ function Stage(): JSX.Element {
   const press = (key: string): void => {
     overlay.current?.dispatchEvent(new KeyboardEvent("keydown", { key }));
   };
-  const words = `Map of ${number(model.report.n_samples)} ${model.report.unit[1]}. Arrow keys move it, plus and minus zoom, 0 shows all.`;
+  const words = `Map of ${number(model.report.n_points)} ${model.report.unit[1]}. Arrow keys move it, plus and minus zoom, 0 shows all.`;
   return (
     <div class="stage" ref={stage}>
       <canvas key={wanted} ref={canvas} class="points" aria-hidden="true" />
