@@ -9,7 +9,7 @@ from newkinds import FeatureSet, InputError, SemiSupervisedKMeans, discover
 from newkinds.comparing import Comparison, compare_runs
 from newkinds.discovery import Discovery
 from newkinds.editing import rename
-from tests.commands.command_line import fail, printed, succeed
+from tests.commands.command_line import fail, printed, record_of, succeed, write_record
 from tests.report.pages import read_page
 
 NAMES = ("owl", "wren")
@@ -73,6 +73,14 @@ def test_categories_that_became_one(compared):
     comparison = compared("ooowww" + "a" * 6 + "b" * 4, "ooowww" + "a" * 10)
     assert {"gone", "merged"} <= set(topics(comparison))
     assert comparison.n_moved == 4
+
+
+def test_another_suggestion_is_no_other_name(tmp_path):
+    before, after = (save(tmp_path / name, "ooowwwaaa", texts=True) for name in ("before", "after"))
+    record = record_of(after)
+    record["categories"][2]["suggestion"] = "something else"
+    write_record(after, record)
+    assert compare_runs(before, after).changes == ()
 
 
 def test_samples_that_moved_are_listed_with_their_categories(compared):

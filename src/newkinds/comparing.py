@@ -151,10 +151,10 @@ def _changes(
             if sizes[place]:
                 target = int(flows[place].argmax())
                 share = flows[place, target] / sizes[place]
-                text = f"{old[place]} is gone; most of it ({share:.0%}) is in {new[target]}"
+                text = f"{old[place]} is gone; the largest part of it ({share:.0%}) is in {new[target]}"
                 changes.append(Change("gone", text, (place,), (target,)))
             continue
-        if old[place] != new[column]:
+        if before[place]["name"] != after[column]["name"]:
             changes.append(Change("renamed", f"{old[place]} is now {new[column]}", (place,), (column,)))
         parts = np.flatnonzero(flows[place] >= PART * max(sizes[place], 1))
         if len(parts) > 1:
@@ -175,7 +175,7 @@ def _changes(
         if column not in matched.values() and new_sizes[column]:
             source = int(flows[:, column].argmax())
             share = flows[source, column] / new_sizes[column]
-            text = f"{new[column]} is new; most of it ({share:.0%}) was in {old[source]}"
+            text = f"{new[column]} is new; the largest part of it ({share:.0%}) was in {old[source]}"
             changes.append(Change("born", text, (source,), (column,)))
     return changes
 

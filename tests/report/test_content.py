@@ -16,7 +16,6 @@ from newkinds import FeatureSet, InputError, discover
 from newkinds.report import content as content_module
 from newkinds.report import make_report, write_report
 from newkinds.report.content import PAGE_BYTES, as_script, cut
-from newkinds.report.doubts import sentence
 from newkinds.run_folder import read_run
 from tests.commands.command_line import fail, printed, succeed
 from tests.report.conftest import HOSTILE, grouped, half_labelled, save
@@ -247,7 +246,6 @@ def test_the_summary_counts_in_words(page, photos_run, texts_run):
 
 def test_small_helpers() -> None:
     assert (cut("abcdef", 4), cut("abcd", 4), cut("abc", 0)) == ("abc…", "abcd", "…")
-    assert (sentence("one is empty"), sentence("Why?"), sentence("")) == ("One is empty.", "Why?", ".")
 
 
 # The command

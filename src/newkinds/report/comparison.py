@@ -9,7 +9,6 @@ import numpy as np
 from newkinds import __version__
 from newkinds.comparing import Comparison
 from newkinds.report.content import Blocks, as_script, cut, rounded
-from newkinds.report.doubts import sentence
 from newkinds.report.page import render
 from newkinds.report.words import UNITS, counted, spoken
 from newkinds.run_folder import category_names
@@ -71,7 +70,7 @@ def _content(comparison: Comparison, before: Path, after: Path) -> dict[str, Any
         "n_moved": comparison.n_moved,
         "flows": [[int(i), int(j), int(comparison.flows[i, j])] for i, j in zip(rows, columns, strict=True)],
         "matches": [list(pair) for pair in sorted(comparison.matched.items())],
-        "changes": [{**asdict(change), "text": sentence(change.text)} for change in comparison.changes],
+        "changes": [{**asdict(change), "text": f"{change.text}."} for change in comparison.changes],
         "moved": [
             {
                 "id": cut(row["id"], TEXT_LENGTH),

@@ -14,6 +14,10 @@ from newkinds.run_folder import shown_name
 from newkinds.separation import Separation, mostly_copies
 
 
+NAMED_FIRST = ("merge", "split", "duplicates")
+"""Topics whose titles begin with the name of a kind, which stays as it is."""
+
+
 def all_advice(
     record: dict[str, Any], features: npt.NDArray[Any], columns: IntArray, unit: Sequence[str], run: str
 ) -> list[Advice]:
@@ -40,14 +44,16 @@ def all_advice(
     advice += [Advice("note", text) for text in record["warnings"] if text not in titles]
     place = shlex.quote(run)
     return [
-        Advice(a.topic, sentence(a.title), a.text, a.command and a.command.replace("RUN", place), a.categories)
+        Advice(a.topic, _title(a), a.text, a.command and a.command.replace("RUN", place), a.categories)
         for a in advice
     ]
 
 
-def sentence(text: str) -> str:
-    """With a capital and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
+def _title(advice: Advice) -> str:
+    """With a full stop, and a capital unless it begins with the name of a kind."""
+    text = advice.title
+    first = text[:1] if advice.topic in NAMED_FIRST else text[:1].upper()
+    return f"{first}{text[1:]}{'' if text.endswith(('.', '!', '?', '…')) else '.'}"
 
 
 def _suspects(record: dict[str, Any]) -> list[Advice]:
