@@ -13,7 +13,6 @@ from newkinds.report.words import counted
 from newkinds.run_folder import shown_name
 from newkinds.separation import Separation, mostly_copies
 
-
 NAMED_FIRST = ("merge", "split", "duplicates")
 """Topics whose titles begin with the name of a kind, which stays as it is."""
 
