@@ -55,7 +55,7 @@ def _picture(rng: np.random.Generator) -> Any:
 
 
 def look(path: Path, renderer: str) -> tuple[float, float, float]:
-    """Seconds until cards are drawn, until the map is, and frames a second; "" lets the page choose the renderer."""
+    """Seconds until cards are drawn and until the map is, frames a second. "" lets the page choose what draws."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -110,9 +110,8 @@ def main() -> None:
         print(f"report: {size / 1e6:.2f} MB")
         for renderer in ("", "webgl2", "canvas"):
             usable, drawn, rate = look(page, renderer)
-            print(
-                f"{renderer or 'what the page chooses'}: cards after {usable:.2f} s, map after {drawn:.2f} s, {rate:.0f} frames a second"
-            )
+            name = renderer or "what the page chooses"
+            print(f"{name}: cards after {usable:.2f} s, map after {drawn:.2f} s, {rate:.0f} frames a second")
 
 
 if __name__ == "__main__":
