@@ -31,7 +31,6 @@ def test_a_plain_run_needs_no_advice() -> None:
 def test_no_labels() -> None:
     (advice,) = record_advice(record(source={"labelled": 0}))
     assert advice.title.startswith("no sample is labelled")
-    assert advice.command == "newkinds export RUN kinds.csv"
 
 
 def test_few_known_kinds_where_they_were_rehearsed_with() -> None:

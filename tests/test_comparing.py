@@ -56,9 +56,14 @@ def test_keys_that_were_numbered_anew_are_no_moves(compared):
     comparison = compared("ooowwwaaaabbb", "ooowwwaaabbbb")
     # b is larger now, so what was new-1 is new-2
     assert comparison.n_moved == 1
-    assert set(topics(comparison)) >= {"renamed"}
-    names = [change.text for change in comparison.changes if change.topic == "renamed"]
-    assert any(text.startswith("new-1 (near") and "is now new-2" in text for text in names)
+    assert "renamed" not in topics(comparison)
+
+
+def test_a_category_that_went_into_a_known_one_is_gone(compared):
+    comparison = compared("ooowww" + "a" * 10 + "b" * 8, "ooowww" + "o" * 8 + "cc" + "b" * 8)
+    gone = [change for change in comparison.changes if change.topic == "gone"]
+    assert len(gone) == 1
+    assert "is in owl" in gone[0].text
 
 
 def test_a_category_that_was_split(compared):

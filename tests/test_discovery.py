@@ -217,8 +217,12 @@ def test_a_name_for_a_huge_id_does_not_take_all_memory(tmp_path: Path) -> None:
 
 def test_an_opened_run_can_be_copied_whole(saved: Path, tmp_path: Path) -> None:
     copy = open_run(saved).save(tmp_path / "copy")
-    for name in os.listdir(saved):
+    assert sorted(os.listdir(copy)) == sorted(os.listdir(saved))
+    for name in set(os.listdir(saved)) - {"report.html"}:
         assert (copy / name).read_bytes() == (saved / name).read_bytes()
+    pages = [read_page(run / "report.html").content for run in (saved, copy)]
+    assert [page.pop("run") for page in pages] == [saved.name, "copy"]
+    assert pages[0] == pages[1]
 
 
 def test_nothing_is_overwritten_unless_it_is_a_run_and_asked_for(

@@ -54,6 +54,14 @@ def test_words_that_say_nothing_are_left_out_in_several_languages() -> None:
     assert [names[i].split(",")[0] for i in range(3)] == ["Karte", "virement", "clave"]
 
 
+def test_letters_with_marks_of_their_own_are_letters() -> None:
+    hindi = ["मेरा कार्ड खो गया", "कार्ड नहीं मिला", "कार्ड कहाँ है"]
+    assert "कार्ड" in names_of(hindi, PIN)[0]
+    decomposed = ["mon re\u0301sume\u0301", "le re\u0301sume\u0301 ici", "un re\u0301sume\u0301"]
+    assert names_of(decomposed, PIN)[0] == "résumé"
+    assert "карта" in names_of(["моя карта", "где карта", "карта не работает"], PIN)[0]
+
+
 def test_scripts_without_blanks_have_names_too() -> None:
     names = names_of(["我的卡丢了", "卡丢了怎么办", "银行卡丢了"], PIN)
     assert "卡丢" in names[0] or "丢了" in names[0]

@@ -113,6 +113,16 @@ def test_umap_sees_some_and_the_others_lie_among_their_neighbours(monkeypatch: p
     assert (columns[rows] == columns[:, None]).mean() > 0.9
 
 
+def test_a_umap_that_fails_is_done_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("newkinds.projection.find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "umap", type(sys)("umap"))  # another package of that name
+    features, columns = clusters(4, 400)
+    assert project(features, columns, 4).method == "clouds"
+    assert "without UMAP" in caplog.text
+
+
 @pytest.mark.slow
 def test_umap_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("umap", reason="the extra report is not installed")

@@ -8,7 +8,7 @@ import pytest
 
 from newkinds import discriminants, separation
 from newkinds.labels import IntArray
-from newkinds.separation import Separation, crossing, mostly_copies, possible_merges, possible_splits
+from newkinds.separation import Separation, crossing, mostly_copies
 
 Features = npt.NDArray[np.float64]
 
@@ -31,15 +31,15 @@ IS_NEW = np.arange(20) >= 10
 
 def test_clear_categories_need_no_advice() -> None:
     features, truth = collection()
-    assert possible_merges(features, truth, IS_NEW) == []
-    assert possible_splits(features, truth, IS_NEW) == []
+    assert Separation(features, truth, IS_NEW).merges() == []
+    assert Separation(features, truth, IS_NEW).splits() == []
     assert mostly_copies(features, truth, 20) == []
 
 
 def test_two_halves_of_a_new_category_may_be_one() -> None:
     features, truth = collection()
     columns = np.where((truth == 19) & (np.arange(len(truth)) % 2 == 0), 20, truth)
-    merges = possible_merges(features, columns, np.append(IS_NEW, True))
+    merges = Separation(features, columns, np.append(IS_NEW, True)).merges()
     assert [(merge.first, merge.second) for merge in merges] == [(19, 20)]
     assert merges[0].strength >= separation.ALIKE
 
@@ -47,13 +47,13 @@ def test_two_halves_of_a_new_category_may_be_one() -> None:
 def test_halves_of_a_known_category_are_not_ours_to_merge() -> None:
     features, truth = collection()
     columns = np.where((truth == 3) & (np.arange(len(truth)) % 2 == 0), 20, truth)
-    assert possible_merges(features, columns, np.append(IS_NEW, False)) == []
+    assert Separation(features, columns, np.append(IS_NEW, False)).merges() == []
 
 
 def test_two_kinds_in_a_new_category_may_be_two() -> None:
     features, truth = collection()
     columns = np.where(truth == 19, 18, truth)
-    splits = possible_splits(features, columns, IS_NEW[:19])
+    splits = Separation(features, columns, IS_NEW[:19]).splits()
     assert [split.category for split in splits] == [18]
     assert splits[0].strength >= separation.APART
 
@@ -61,7 +61,7 @@ def test_two_kinds_in_a_new_category_may_be_two() -> None:
 def test_a_category_is_in_one_merge_at_most() -> None:
     features, truth = collection()
     columns = np.where(truth == 19, 19 + np.arange(len(truth)) % 3, truth)
-    merges = possible_merges(features, columns, np.append(IS_NEW, [True, True]))
+    merges = Separation(features, columns, np.append(IS_NEW, [True, True])).merges()
     assert len(merges) == 1
     assert {merges[0].first, merges[0].second} < {19, 20, 21}
 
@@ -71,7 +71,7 @@ def test_half_precision_and_memory_maps_give_the_same(tmp_path: Path) -> None:
     columns = np.where(truth == 19, 18, truth)
     np.save(tmp_path / "features.npy", features.astype(np.float16))
     saved = np.load(tmp_path / "features.npy", mmap_mode="r")
-    assert [split.category for split in possible_splits(saved, columns, IS_NEW[:19])] == [18]
+    assert [split.category for split in Separation(saved, columns, IS_NEW[:19]).splits()] == [18]
 
 
 @pytest.mark.parametrize("n_known", [0, 1, separation.LEAST_KNOWN - 1])
@@ -79,17 +79,17 @@ def test_with_few_known_categories_there_is_no_advice(n_known: int) -> None:
     features, truth = collection()
     columns = np.where((truth == 19) & (np.arange(len(truth)) % 2 == 0), 20, truth)
     is_new = np.arange(21) >= n_known
-    assert possible_merges(features, columns, is_new) == []
-    assert possible_splits(features, columns, is_new) == []
+    assert Separation(features, columns, is_new).merges() == []
+    assert Separation(features, columns, is_new).splits() == []
 
 
 def test_nothing_new_and_nothing_at_all() -> None:
     features, truth = collection()
-    assert possible_merges(features, truth, np.zeros(20, dtype=bool)) == []
-    assert possible_splits(features, truth, np.zeros(20, dtype=bool)) == []
+    assert Separation(features, truth, np.zeros(20, dtype=bool)).merges() == []
+    assert Separation(features, truth, np.zeros(20, dtype=bool)).splits() == []
     one = np.zeros(len(truth), dtype=np.int64)
-    assert possible_merges(features, one, np.ones(1, dtype=bool)) == []
-    assert possible_splits(features, one, np.ones(1, dtype=bool)) == []
+    assert Separation(features, one, np.ones(1, dtype=bool)).merges() == []
+    assert Separation(features, one, np.ones(1, dtype=bool)).splits() == []
 
 
 def test_empty_and_tiny_categories_are_passed_over() -> None:
@@ -97,16 +97,16 @@ def test_empty_and_tiny_categories_are_passed_over() -> None:
     columns = truth + (truth > 15)  # 16 is empty
     columns[:3] = 21
     is_new = np.arange(23) >= 10  # and so is 22
-    assert all(split.category not in (16, 21, 22) for split in possible_splits(features, columns, is_new))
-    assert possible_merges(features, columns, is_new) == []
+    assert all(split.category not in (16, 21, 22) for split in Separation(features, columns, is_new).splits())
+    assert Separation(features, columns, is_new).merges() == []
     assert mostly_copies(features, columns, 23) == []
 
 
 def test_samples_that_are_all_the_same_break_nothing() -> None:
     features, columns = np.full((300, 8), 8**-0.5), np.arange(300) % 15
     is_new = np.arange(15) >= 8
-    possible_merges(features, columns, is_new)
-    assert possible_splits(features, columns, is_new) == []
+    Separation(features, columns, is_new).merges()
+    assert Separation(features, columns, is_new).splits() == []
 
 
 def test_wide_features_are_projected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_wide_features_are_projected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discriminants, "WIDEST", 100)
     monkeypatch.setattr(discriminants, "PROJECTED", 50)
     columns = np.where(truth == 19, 18, truth)
-    assert [split.category for split in possible_splits(features, columns, IS_NEW[:19])] == [18]
+    assert [split.category for split in Separation(features, columns, IS_NEW[:19]).splits()] == [18]
 
 
 def test_advice_is_always_the_same() -> None:

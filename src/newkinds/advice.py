@@ -27,7 +27,7 @@ class Advice:
     text : str
         What follows from it, or "".
     command : str, optional
-        To copy; RUN stands for the run folder, SOURCE for the collection.
+        To copy; the first RUN in it stands for the run folder.
     categories : tuple of int
         Ids of those it is about.
     """
@@ -51,8 +51,7 @@ def _labels(record: dict[str, Any]) -> Iterator[Advice]:
             "labels",
             "no sample is labelled: the categories are groups of samples that look alike, and nothing says what a "
             "kind is here; label a few samples of some kinds to say so",
-            "Export the samples, write a name beside some of them, and give the table back.",
-            "newkinds export RUN kinds.csv",
+            "Put samples of the kinds that you know into folders of their own, or write their kinds into a column.",
         )
 
 
@@ -65,7 +64,6 @@ def _few_known(record: dict[str, Any]) -> Iterator[Advice]:
             f"only {n_known} {kinds} known: settings are chosen by hiding known kinds and finding them again, and "
             "with so few that says little",
             "Labels for a few samples of further kinds make the result surer.",
-            "newkinds export RUN kinds.csv --only-new",
         )
 
 
@@ -77,8 +75,7 @@ def _lam(record: dict[str, Any]) -> Iterator[Advice]:
             "settings",
             f"λ = {lam:.3g} is at the edge of the range that was tried ({min(tried):.3g} to {max(tried):.3g}): the "
             "best value may lie beyond",
-            "Rehearsals choose λ more surely than the labelled accuracy.",
-            "newkinds discover SOURCE --lam rehearsal --out RUN-2",
+            "Rehearsals choose λ more surely than the labelled accuracy: discover again with --lam rehearsal.",
         )
 
 
@@ -90,8 +87,7 @@ def _count(record: dict[str, Any]) -> Iterator[Advice]:
             "count",
             f"the estimated number of categories, {n_categories}, is at the bound of its search "
             f"({bounds[0]} to {bounds[1]}): the true one may lie beyond",
-            "If you know about how many there are, say so.",
-            "newkinds discover SOURCE --n-categories N --out RUN-2",
+            "If you know about how many there are, discover again with --n-categories.",
         )
 
 
@@ -103,8 +99,7 @@ def _interval(record: dict[str, Any]) -> Iterator[Advice]:
             "count",
             f"there may be between {low} and {high} categories: how large the new ones are, compared with the "
             "known ones, is not clear",
-            "Look at the largest new kinds: if each holds several, there are more of them. Then give the number.",
-            "newkinds discover SOURCE --n-categories N --out RUN-2",
+            "Look at the largest new kinds: if each holds several, there are more. Then give --n-categories.",
         )
 
 

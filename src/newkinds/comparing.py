@@ -132,9 +132,10 @@ def _matched(flows: IntArray, before: list[dict[str, Any]], after: list[dict[str
     columns = [place for place in range(len(after)) if place not in matched.values()]
     part = flows[np.ix_(rows, columns)]
     for row, column in zip(*linear_sum_assignment(part, maximize=True), strict=True):
-        shared = part[row, column]
-        # It lives on if most of it went there, or most of what is there came from it.
-        if shared and (shared >= MOST * part[row].sum() or shared >= MOST * flows[:, columns[column]].sum()):
+        shared, before_size = part[row, column], flows[rows[row]].sum()
+        # It lives on if most of it went there, or a part of it and most of what is there came from it.
+        is_most_there = shared >= MOST * flows[:, columns[column]].sum() and shared >= PART * before_size
+        if shared and (shared >= MOST * before_size or is_most_there):
             matched[rows[row]] = columns[column]
     return matched
 
@@ -154,7 +155,8 @@ def _changes(
                 text = f"{old[place]} is gone; the largest part of it ({share:.0%}) is in {new[target]}"
                 changes.append(Change("gone", text, (place,), (target,)))
             continue
-        if before[place]["name"] != after[column]["name"]:
+        is_named = before[place]["named"] or after[column]["named"]  # keys of new ones differ from run to run
+        if is_named and before[place]["name"] != after[column]["name"]:
             changes.append(Change("renamed", f"{old[place]} is now {new[column]}", (place,), (column,)))
         parts = np.flatnonzero(flows[place] >= PART * max(sizes[place], 1))
         if len(parts) > 1:

@@ -38,7 +38,7 @@ from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
 from newkinds.raw_samples import kind_of_samples
-from newkinds.report import make_report, write_report
+from newkinds.report import make_report, write_report_if_possible
 from newkinds.run_folder import (
     REPORT_FILE,
     RUN_FILE,
@@ -47,6 +47,7 @@ from newkinds.run_folder import (
     check_replaceable,
     file_checksum,
     read_run,
+    report_is_current,
 )
 from newkinds.runs import make_record, remember_source, samples_table, save_run, suggest
 from newkinds.staging import accept_existing, staged
@@ -97,6 +98,8 @@ class Discovery:
             model._name_categories(collection.names)  # it was fitted to the collection's ids
         if not hasattr(model, "suggestions_"):
             suggest(model, collection)
+        self.keys: dict[int, str] = dict(model.category_names_)
+        self.suggestions: dict[int, str] = dict(model.suggestions_)
         self._collection, self._model = collection, model
         self.seconds = dict(seconds or {})
         self.source = source
@@ -124,7 +127,15 @@ class Discovery:
     @property
     def record(self) -> dict[str, Any]:
         """What `run.json` says: everything chosen and measured, with the names that categories have now."""
-        return standing(self._made_record, () if self.folder is None else read_journal(self.folder))
+        return standing(self._made_record, () if self._own_folder is None else read_journal(self._own_folder))
+
+    @property
+    def _own_folder(self) -> Path | None:
+        """The run folder, if this discovery is still what it holds."""
+        folder = self.folder
+        if folder is None or not (folder / RUN_FILE).is_file():
+            return None
+        return folder if file_checksum(folder / RUN_FILE) == self._saved else None
 
     @property
     def warnings(self) -> list[str]:
@@ -138,7 +149,7 @@ class Discovery:
         Columns: id, category, name, kind (known or new), confidence, novelty, given (whether its label was), and
         truth and text where there are any.
         """
-        return samples_table(self)
+        return samples_table(self, self.record["categories"])
 
     def score(self) -> Accuracy | None:
         """All / Old / New accuracy of the unlabelled samples whose truth is known; None without any."""
@@ -197,16 +208,17 @@ class Discovery:
         if self.folder is None:
             raise InputError("names are kept in a run folder: save the discovery first")
         check_unchanged(self.folder, self._saved)
-        rename(self.folder, str(category), name, reason=reason)
+        if isinstance(category, int):  # an id, never the name of another one
+            category = next((c["key"] for c in self.record["categories"] if c["id"] == category), str(category))
+        rename(self.folder, category, name, reason=reason)
         self._take_names()
 
     def _take_names(self) -> None:
         """Use the names that categories have in the run folder."""
         categories = read_run(self.folder or "")["categories"]
         self.model.category_names_ = {category["id"]: category["name"] for category in categories}
-        for category in categories:
-            if category["named"]:
-                self.model.suggestions_.pop(category["id"], None)
+        named = {category["id"] for category in categories if category["named"]}
+        self.model.suggestions_ = {i: text for i, text in self.suggestions.items() if i not in named}
         self.__dict__.pop("predictions", None)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False, with_map: bool = True) -> Path:
@@ -230,16 +242,16 @@ class Discovery:
     def write(self, folder: Path, *, with_map: bool = True) -> None:
         """Write the files of a run into an existing, empty folder; `save` takes care of the folder too."""
         save_run(self, folder, self.source, record=self._made_record, with_map=with_map)
-        if self.folder is not None and (self.folder / JOURNAL_FILE).is_file():
-            shutil.copyfile(self.folder / JOURNAL_FILE, folder / JOURNAL_FILE)
-        write_report(folder)
+        if self._own_folder is not None and (self._own_folder / JOURNAL_FILE).is_file():
+            shutil.copyfile(self._own_folder / JOURNAL_FILE, folder / JOURNAL_FILE)
+        write_report_if_possible(folder)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Path:
         """Write the report, one HTML page, and return its path.
 
         Without a path it is that of the run folder, or a temporary file where there is none.
         """
-        if path is None and self.folder is not None and (self.folder / REPORT_FILE).is_file():
+        if path is None and self.folder is not None and report_is_current(self.folder):
             check_unchanged(self.folder, self._saved)
             return self.folder / REPORT_FILE
 
@@ -256,7 +268,7 @@ class Discovery:
 
     def _page(self) -> str:
         with tempfile.TemporaryDirectory() as folder:
-            run = Path(folder, self.source.replace("/", "_") or "run")
+            run = Path(folder, "run")
             run.mkdir()
             save_run(self, run, self.source, record=self._made_record)
             return make_report(run)

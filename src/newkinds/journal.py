@@ -87,7 +87,10 @@ def append_entry(
     earlier = _whole_lines(path)
     time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     entry = Entry(len(read_journal(folder)) + 1, time, by, op, arguments, outcome, reason)
-    line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    try:
+        line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise InputError(f"the journal holds text in UTF-8, which cannot write {error.object!r}") from error
     is_first = not path.exists()
     with open(path, "ab") as file:
         file.truncate(len(earlier))  # without what was interrupted

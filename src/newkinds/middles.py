@@ -12,9 +12,10 @@ ROWS = 1 << 14
 """Samples looked at at a time."""
 
 
-def blocks(rows: npt.NDArray[np.intp]) -> list[npt.NDArray[np.intp]]:
-    """Rows in parts that are looked at at a time."""
-    return [rows[first : first + ROWS] for first in range(0, len(rows), ROWS)]
+def blocks(rows: npt.NDArray[np.intp], most: int = ROWS) -> list[npt.NDArray[np.intp]]:
+    """Rows in parts that are looked at at a time, of at most `ROWS` and `most`, but at least one."""
+    n = max(1, min(most, ROWS))
+    return [rows[first : first + n] for first in range(0, len(rows), n)]
 
 
 def category_middles(

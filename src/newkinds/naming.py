@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import Any
+from unicodedata import category, normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +24,11 @@ from newkinds.middles import category_middles
 from newkinds.stop_words import STOP_WORDS
 
 MOST_WORDS = 3
-MOST_TEXTS = 50_000
+MOST_TEXTS = 20_000
 """Texts that are looked at: of a larger collection, as many of each category as fit."""
 MOST_SAMPLES = 1 << 16
 """The same of other samples."""
-LONGEST_TEXT = 2_000
+LONGEST_TEXT = 600
 """Characters of a text that are looked at; the subject stands at the beginning."""
 LEAST_TEXTS, LEAST_SHARE = 2, 0.05
 """So many texts of a category, and this share of them, must have a word that names it."""
@@ -41,7 +42,10 @@ LEAST_STEM = 3
 """Letters that two forms of one word share at least."""
 NEAR_KINDS, MOST_NEAR = 2, 3
 """Known kinds that name a new one: two, or more where that tells it from another."""
-WORD = re.compile(r"(?<![\w])[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+MARKS = "".join(chr(code) for code in range(0x300, 0x10000) if category(chr(code)).startswith("M"))
+"""Vowel signs and accents that stand as letters of their own beside the one they belong to."""
+LETTERS = rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*"
+WORD = re.compile(rf"(?<![\w{MARKS}]){LETTERS}(?:['’\-]{LETTERS})*")
 UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]+")
 """Scripts that put no blank between words (Thai, Chinese, Japanese): there pairs of letters stand for words."""
 
@@ -90,7 +94,7 @@ def suggest_by_words(texts: Sequence[str], columns: IntArray, wanted: Sequence[i
     {0: 'card, lost', 1: 'PIN'}
     """
     rows = _looked_at(columns)
-    vocabulary = _Vocabulary([_words(texts[row][:LONGEST_TEXT]) for row in rows.tolist()])
+    vocabulary = _Vocabulary([texts[row][:LONGEST_TEXT] for row in rows.tolist()])
     shares, sizes = vocabulary.shares(columns[rows], int(columns.max(initial=0)) + 1)
     totals = np.asarray(shares.sum(axis=0)).ravel()
     n_others = max(int((sizes > 0).sum()) - 1, 1)
@@ -151,12 +155,13 @@ class _Word:
 class _Vocabulary:
     """The terms of some texts, single words and pairs of neighbours, and which texts have them."""
 
-    def __init__(self, texts: Sequence[list[_Word | None]]) -> None:
-        forms = {word.form for words in texts for word in words if word is not None}
+    def __init__(self, texts: Sequence[str]) -> None:
+        # Words are taken apart twice: kept, those of long texts would fill the memory.
+        forms = {word.form for text in texts for word in _words(text) if word is not None}
         self._spellings: dict[str, Counter[str]] = {}
         numbers: dict[tuple[str, ...], int] = {}
         term_numbers, lengths = [], []
-        for words in texts:
+        for words in map(_words, texts):
             singular = [None if word is None else _singular(word.form, forms) for word in words]
             for word, form in zip(words, singular, strict=True):
                 if word is not None and form is not None:
@@ -205,7 +210,7 @@ def _looked_at(columns: IntArray) -> IntArray:
 def _words(text: str) -> list[_Word | None]:
     """The words of a text, None for those that say nothing."""
     words: list[_Word | None] = []
-    for match in WORD.finditer(text):
+    for match in WORD.finditer(normalize("NFC", text)):
         word = match.group()
         if UNSPACED.fullmatch(word):
             words += [_Word(word[i : i + 2], word[i : i + 2], False) for i in range(max(1, len(word) - 1))]

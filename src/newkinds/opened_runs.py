@@ -15,10 +15,11 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
 from newkinds.methods import CategoryDiscoverer
 from newkinds.metrics import Accuracy
-from newkinds.report import make_report
+from newkinds.report import make_report, write_report_if_possible
 from newkinds.run_folder import (
     FEATURES_FILE,
     PICTURES,
+    REPORT_FILE,
     RUN_FILE,
     RUN_FILES,
     check_file,
@@ -123,8 +124,9 @@ class SavedDiscovery(Discovery):
         check_unchanged(self._place, self._opened)
         verify_run(self._place)
         for name in RUN_FILES:
-            if (self._place / name).is_file():
+            if name != REPORT_FILE and (self._place / name).is_file():
                 shutil.copyfile(self._place / name, folder / name)
+        write_report_if_possible(folder, with_map=with_map)
 
     def _page(self) -> str:
         check_unchanged(self._place, self._opened)

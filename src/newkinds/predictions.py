@@ -135,23 +135,26 @@ def saved_predictions(
     return table.filter(chosen)
 
 
-def suspected_labels(run: str | Path, record: dict[str, Any]) -> pa.Table:
-    """Labelled samples whose label looks wrong, the most doubtful first.
+def labelled_samples(run: str | Path, record: dict[str, Any]) -> pa.Table:
+    """All labelled samples of a run, those whose label looks wrong first.
 
-    Columns as `saved_predictions` has them, and two more: `likely`, the kind that the sample looks like, and
-    `label_doubt`, the probability that its label is wrong.
+    Columns as `saved_predictions` has them. Where labels were judged, two more: `likely`, the kind that a sample
+    looks like if its label looks wrong (blank otherwise), and `label_doubt`, the probability that it is.
     """
+    table = read_predictions(run, record, pictures=False)
+    if "given" not in table.column_names:
+        raise InputError("this run does not say which samples were labelled: an earlier version made it")
+    given = table["given"].to_numpy()
     suspects = record.get("suspected_labels")
+    first = [row for row, _, _ in suspects or ()]
+    others = np.setdiff1d(np.flatnonzero(given), first)
+    table = table.take(pa.array(np.concatenate([np.array(first, dtype=np.int64), others])))
     if suspects is None:
-        raise InputError("the labels of this run were not judged: it has none, or an earlier version made it")
+        return table
     names = {category["id"]: category["name"] for category in record["categories"]}
-    if any(row >= record["source"]["samples"] or likely not in names for row, likely, _ in suspects):
-        raise InputError(f"{run} is damaged: suspected_labels names samples or categories that it does not have")
-    table = read_predictions(run, record, pictures=False).take(
-        pa.array([row for row, _, _ in suspects], pa.int64())
-    )
-    table = table.append_column("likely", text_column("likely", [names[likely] for _, likely, _ in suspects]))
-    return table.append_column("label_doubt", pa.array([doubt for *_, doubt in suspects], pa.float32()))
+    likely = [*(names[category] for _, category, _ in suspects), *[""] * len(others)]
+    doubts = pa.array([*(doubt for *_, doubt in suspects), *[None] * len(others)], pa.float32())
+    return table.append_column("likely", text_column("likely", likely)).append_column("label_doubt", doubts)
 
 
 def format_of(path: Path | str | None, wanted: str | None) -> PredictionFormat:

@@ -9,6 +9,7 @@ hundreds of categories lie upon one another.)
 Both are computed on at most `PROJECTED` samples; UMAP's others are placed among the nearest of those.
 """
 
+import logging
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -21,6 +22,8 @@ from newkinds.labels import IntArray
 from newkinds.middles import blocks, category_middles
 from newkinds.runtime import report_progress
 
+logger = logging.getLogger(__name__)
+
 PROJECTED = 20_000
 WIDTH = 50
 """Principal components that UMAP gets to see."""
@@ -28,6 +31,8 @@ NEIGHBOURS = 5
 """Projected samples among which another one is placed."""
 RESIDUAL_WIDTH = 16
 """Directions within categories that are looked at."""
+ELEMENTS = 1 << 24
+"""Numbers of samples times categories, or times other samples, at a time: 128 MiB."""
 RIVALS = 4
 """Categories towards which a sample may lean."""
 MOST_LAID_OUT = 1500
@@ -71,12 +76,22 @@ def project(features: npt.NDArray[Any], columns: IntArray, n_categories: int, se
     seed : int
     """
     report_progress(STAGE, 0, 2)
-    if find_spec("umap") is not None and len(features) > NEIGHBOURS * WIDTH:
-        projection = Projection(_scaled(_umap(features, seed)), "umap")
-    else:
-        projection = Projection(_scaled(_clouds(features, columns, n_categories)), "clouds")
+    places = _umap_if_it_works(features, seed)
+    method = "clouds" if places is None else "umap"
+    places = _clouds(features, columns, n_categories) if places is None else places
     report_progress(STAGE, 2, 2)
-    return projection
+    return Projection(_scaled(places), method)
+
+
+def _umap_if_it_works(features: npt.NDArray[Any], seed: int) -> FloatArray | None:
+    """UMAP's places; None where it is not installed, or fails: its parts must fit each other and NumPy."""
+    if find_spec("umap") is None or len(features) <= NEIGHBOURS * WIDTH:
+        return None
+    try:
+        return _umap(features, seed)
+    except Exception as error:
+        logger.warning("the map is drawn without UMAP, which failed: %s", error)
+        return None
 
 
 def _scaled(places: FloatArray) -> npt.NDArray[np.float32]:
@@ -104,7 +119,7 @@ def _umap(features: npt.NDArray[Any], seed: int) -> FloatArray:
     places[rows] = mapped
     others = np.setdiff1d(np.arange(n), rows)
     squares = (reduced**2).sum(axis=1)
-    for block in blocks(others):
+    for block in blocks(others, ELEMENTS // len(rows)):
         near = (features[block].astype(np.float32) - mean) @ directions
         distances = squares - 2 * near @ reduced.T  # less a part that is the same for all
         nearest = np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
@@ -121,7 +136,7 @@ def _clouds(features: npt.NDArray[Any], columns: IntArray, n_categories: int) ->
     anchors = _anchors(middles, radii)
     shapes = _shapes(features, columns, middles)
     places = np.empty((len(features), 2))
-    for block in blocks(np.arange(len(features))):
+    for block in blocks(np.arange(len(features)), ELEMENTS // len(used)):
         unit, own = features[block].astype(np.float64), columns[block]
         similarity = unit @ middles.T
         offsets = np.einsum("nd,ndk->nk", unit @ shapes.directions - shapes.centres[own], shapes.axes[own])
@@ -174,7 +189,7 @@ class _Shapes:
 
 
 def _shapes(features: npt.NDArray[Any], columns: IntArray, middles: FloatArray) -> _Shapes:
-    rows = np.arange(0, len(features), max(1, len(features) // PROJECTED))
+    rows = np.arange(0, len(features), -(-len(features) // PROJECTED))
     some, own = features[rows].astype(np.float64), columns[rows]
     residuals = some - middles[own]
     directions = _main_directions(residuals.T @ residuals, RESIDUAL_WIDTH)
@@ -191,7 +206,8 @@ def _shapes(features: npt.NDArray[Any], columns: IntArray, middles: FloatArray) 
         main = vectors[:, ::-1][:, :2]
         main = main * np.where(main.sum(axis=0) < 0, -1, 1)  # an axis has no sign of its own
         axes[column, :, : main.shape[1]] = main / np.sqrt(np.maximum(values[::-1][:2], 1e-18))
-    margins = -_behind(some @ middles.T, own).max(axis=1)
+    few = slice(0, None, -(-len(some) * len(middles) // ELEMENTS))
+    margins = -_behind(some[few] @ middles.T, own[few]).max(axis=1)
     typical = float(np.median(margins)) if np.isfinite(margins).all() else 1.0
     return _Shapes(directions, centres, axes, max(typical / CLEAR, 1e-6))
 

@@ -95,6 +95,14 @@ def write_run(folder: Path, record: dict[str, Any]) -> None:
     (folder / RUN_FILE).write_text(format_record(record, checksums), "utf-8")
 
 
+def report_is_current(run: Path) -> bool:
+    """Whether a run folder has a report, written after the last change of its journal."""
+    report, journal = run / REPORT_FILE, run / JOURNAL_FILE
+    if not report.is_file():
+        return False
+    return not journal.is_file() or report.stat().st_mtime_ns >= journal.stat().st_mtime_ns
+
+
 def verify_run(run: str | Path) -> list[str]:
     """Check every file of a run folder against its checksum; InputError names the first that differs.
 
@@ -204,19 +212,24 @@ def read_predictions(run: str | Path, record: dict[str, Any] | None = None, *, p
         raise InputError(f"{path} does not fit {RUN_FILE}: it has {n_rows} samples instead of {n_samples}")
     if problem := _table_problem(table, [category["id"] for category in record["categories"]]):
         raise InputError(f"{path} is damaged: {problem}")
-    return _renamed(table, record["categories"])
+    return with_names(table, record["categories"])
 
 
-def _renamed(table: "pa.Table", categories: list[dict[str, Any]]) -> "pa.Table":
-    """Predictions with the names that categories have now."""
+def with_names(table: "pa.Table", categories: list[dict[str, Any]]) -> "pa.Table":
+    """Predictions with the names and suggestions that categories have now; a named one has no suggestion."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if "name" not in table.column_names or not any(category["named"] for category in categories):
-        return table
-    ids, names = pa.array([c["id"] for c in categories], pa.int64()), pa.array([c["name"] for c in categories])
-    column = names.take(pc.index_in(table["category"], ids))
-    return table.set_column(table.column_names.index("name"), "name", column)
+    places = pc.index_in(table["category"], pa.array([c["id"] for c in categories], pa.int64()))
+    columns = {
+        "name": [c["name"] for c in categories],
+        "suggestion": [(not c["named"] and c.get("suggestion")) or "" for c in categories],
+    }
+    for name, cells in columns.items():
+        if name in table.column_names:
+            column = pa.array(cells, pa.string()).take(places)
+            table = table.set_column(table.column_names.index(name), table.schema.field(name), column)
+    return table
 
 
 def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]") -> list[bytes]:

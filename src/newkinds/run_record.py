@@ -254,6 +254,12 @@ AGREEMENTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
         ),
     ),
     (
+        "suspected_labels should name samples and categories that there are",
+        lambda r: all(
+            row < r["source"]["samples"] and likely in _ids(r) for row, likely, _ in r.get("suspected_labels") or ()
+        ),
+    ),
+    (
         "curves.lam and curves.rehearsal should go with chosen.lam",
         lambda r: (
             r["chosen"]["lam"] is not None or (r["curves"]["lam"] is None and not r["curves"].get("rehearsal"))

@@ -29,6 +29,7 @@ from newkinds.data.writing import text_column
 from newkinds.encoders import SampleEncoder, given_encoder
 from newkinds.engine import normalised
 from newkinds.errors import InputError
+from newkinds.journal import standing
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import METHODS, CategoryDiscoverer
 from newkinds.metrics import Accuracy
@@ -47,6 +48,7 @@ from newkinds.run_folder import (
     check_file,
     file_checksum,
     read_run,
+    with_names,
     write_run,
 )
 from newkinds.runtime import report_progress
@@ -73,8 +75,10 @@ class Result(Protocol):
     collection : FeatureSet
     model : CategoryDiscoverer
         Fitted to the collection.
-    names : dict of int to str
-        Name of every category.
+    keys : dict of int to str
+        Name that every category was given by us.
+    suggestions : dict of int to str
+        Names that we suggest for new ones.
     seconds : dict of str to float
         How long things took.
     """
@@ -84,7 +88,9 @@ class Result(Protocol):
     @property
     def model(self) -> CategoryDiscoverer: ...
     @property
-    def names(self) -> dict[int, str]: ...
+    def keys(self) -> dict[int, str]: ...
+    @property
+    def suggestions(self) -> dict[int, str]: ...
     @property
     def seconds(self) -> dict[str, float]: ...
     def score(self) -> Accuracy | None: ...
@@ -108,7 +114,7 @@ def save_run(
     model = discovery.model
     record = make_record(discovery, source) if record is None else record
     record = {**record, "features": dict(record["features"]), "seconds": dict(record["seconds"])}
-    _write_samples(discovery, folder)
+    _write_samples(discovery, folder, standing(record, ())["categories"])
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
     give_usual_mode(folder / MODEL_FILE)
     record["map"] = _write_map(model, folder) if with_map else None
@@ -118,7 +124,7 @@ def save_run(
     read_run(folder)
 
 
-def _write_samples(discovery: Result, folder: Path) -> None:
+def _write_samples(discovery: Result, folder: Path, categories: list[dict[str, Any]]) -> None:
     """Features and predictions of every sample, block by block: a collection may be larger than memory."""
     collection, n = discovery.collection, len(discovery.collection)
     with (
@@ -132,7 +138,7 @@ def _write_samples(discovery: Result, folder: Path) -> None:
             rows = slice(first, min(first + WRITTEN_ROWS, n))
             features = normalised(np.asarray(collection.features[rows]), first)
             features_file.write(features.astype("<f2").tobytes())
-            table = _samples_table(discovery, rows, features)
+            table = _samples_table(discovery, rows, features, categories)
             write_text(table)
             write_table(_with_pictures(table, collection, rows))
             report_progress("writing the samples", rows.stop, n)
@@ -146,14 +152,17 @@ def _write_map(model: CategoryDiscoverer, folder: Path) -> dict[str, Any]:
     return {"method": projection.method}
 
 
-def samples_table(discovery: Result, *, pictures: bool = False) -> pa.Table:
-    """Predictions of every sample, as `predictions.parquet` has them; pictures only if asked for."""
+def samples_table(discovery: Result, categories: list[dict[str, Any]]) -> pa.Table:
+    """Predictions of every sample, as `predictions.parquet` has them, without pictures.
+
+    `categories` are those of a record as it stands; their names are used.
+    """
     collection, n = discovery.collection, len(discovery.collection)
     tables = []
     for first in range(0, n, WRITTEN_ROWS):
         rows = slice(first, min(first + WRITTEN_ROWS, n))
-        table = _samples_table(discovery, rows, normalised(np.asarray(collection.features[rows]), first))
-        tables.append(_with_pictures(table, collection, rows) if pictures else table)
+        features = normalised(np.asarray(collection.features[rows]), first)
+        tables.append(_samples_table(discovery, rows, features, categories))
     return pa.concat_tables(tables)
 
 
@@ -167,11 +176,14 @@ def _with_pictures(table: pa.Table, collection: FeatureSet, rows: slice) -> pa.T
     return table.append_column(PICTURES, pa.array(pictures, type=pa.binary()))
 
 
-def _samples_table(discovery: Result, rows: slice, features: npt.NDArray[Any]) -> pa.Table:
+def _samples_table(
+    discovery: Result, rows: slice, features: npt.NDArray[Any], categories: list[dict[str, Any]]
+) -> pa.Table:
     """Some rows of the predictions, without pictures."""
     collection, model = discovery.collection, discovery.model
     ids = collection.sample_ids(rows)
-    table = predictions_table(model, discovery.names, ids, features, model.labels_[rows])
+    table = predictions_table(model, discovery.keys, ids, features, model.labels_[rows])
+    table = with_names(table, categories)
     table = table.append_column("given", pa.array(collection.labels[rows] != UNLABELLED))
     if collection.truth is not None:
         truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth[rows]]
@@ -189,7 +201,7 @@ def make_record(discovery: Result, source: str) -> dict[str, Any]:
 
 
 def _record(discovery: Result, source: str) -> dict[str, Any]:
-    collection, model, names = discovery.collection, discovery.model, discovery.names
+    collection, model, names = discovery.collection, discovery.model, discovery.keys
     sizes, labelled = (
         dict(zip(model.categories_.tolist(), _counts(labels, model.categories_), strict=True))
         for labels in (model.labels_, collection.labels)
@@ -199,7 +211,7 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
     lam_curve = getattr(model, "lam_curve_", None)
     objective = getattr(model, "objective_curve_", None)
     rehearsal = getattr(model, "rehearsal_", None)
-    suggestions: dict[int, str] = getattr(model, "suggestions_", {})
+    suggestions = discovery.suggestions
     score = discovery.score()
     method = next((name for name, kind in METHODS.items() if type(model) is kind), None)
     if method is None:

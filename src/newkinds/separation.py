@@ -50,7 +50,7 @@ MOSTLY = 0.5
 """Share of copies from which a category is mostly copies."""
 UNUSUAL = 0.3
 """By so much its share must exceed that of the middle category: where texts are short, many are alike anyway."""
-SEARCHED = 1 << 14
+SEARCHED = 1 << 11
 """Samples of a category among which copies are looked for, at even distances."""
 SEARCHED_ROWS = 1 << 10
 """Of those, so many at a time."""
@@ -188,16 +188,6 @@ class Separation:
         if smaller < SMALLEST_HALF * len(members):
             return float("nan")
         return crossing([members[~is_second], members[is_second]])
-
-
-def possible_merges(features: Features, columns: IntArray, is_new: npt.NDArray[np.bool_]) -> list[PossibleMerge]:
-    """See `Separation`."""
-    return Separation(features, columns, is_new).merges()
-
-
-def possible_splits(features: Features, columns: IntArray, is_new: npt.NDArray[np.bool_]) -> list[PossibleSplit]:
-    """See `Separation`."""
-    return Separation(features, columns, is_new).splits()
 
 
 def mostly_copies(features: Features, columns: IntArray, n_categories: int) -> list[MostlyCopies]:

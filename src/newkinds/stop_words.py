@@ -76,6 +76,47 @@ et ett fick fra från få får för förbi gå ha hade han hej hennes hon hur h�
 med meg mig min mitt mot mycket nej ni no noe när och också og om op oss over på sig sin sitt ska skal skulle
 som så sådan til till under upp ut vad var vara vart vi vid vil vilken vill är
 """
+POLISH = """
+a aby albo ale ani bez bo by być była było były czy dla do gdy gdzie go i ich ile im ja jak jaka jakie jako jest
+jestem jeszcze już każdy kiedy kto która które który lub ma mam mi mnie moja moje może można mój na nad nich nie
+nim o od on ona ono pan po pod prosze proszę przez przy się swoje są ta tak także tam te tego tej ten teraz to
+tu ty tylko tym u w we więc wszystko z za ze że żeby
+"""
+RUSSIAN = """
+а без бы был была были было в вам вас во вот все всё вы где да для до его ее если есть ещё её же за здравствуйте
+и из или их к как какая какой когда кто ли меня мне может можно мой моя мы на надо не нет ни но ну о об он она
+они от по под пожалуйста почему при про с со спасибо так там то только тот ты у уже хочу чего чем что чтобы эта
+эти это этот я
+"""
+TURKISH = """
+acaba ama bana ben beni benim bir biri biz bu bunu da daha de değil diye en gibi hem hiç ile ise istiyorum için
+kadar kez ki kim lütfen mi mu mü mı nasıl ne neden nerede niye o olan olarak oldu ona onu sen siz teşekkürler
+var ve veya ya yok şey şu şunu
+"""
+ARABIC = """
+أن أنا أو أي إذا إلى إن التي الذي الى ان او بعد بين ثم حتى حيث شكرا على عن عند في قبل قد كان كل كم كما كيف لا لم
+لن لو ليس ما متى مع من منذ هذا هذه هل هو هي و يا يكون
+"""
+HINDI = """
+इस उस एक एवं और का कि की कुछ कृपया के को कोई क्या क्यों गया जब जो तक तो था थी थे नहीं ने पर पास बहुत भी मुझे में
+मेरा मेरी मेरे मैं यह या ये रहा रही रहे लिए वह वे सकता साथ से हम हूँ हूं है हैं हो होता
+"""
 STOP_WORDS = frozenset(
-    " ".join((ENGLISH, GERMAN, FRENCH, SPANISH, ITALIAN, PORTUGUESE, DUTCH, SCANDINAVIAN)).split()
+    " ".join(
+        (
+            ENGLISH,
+            GERMAN,
+            FRENCH,
+            SPANISH,
+            ITALIAN,
+            PORTUGUESE,
+            DUTCH,
+            SCANDINAVIAN,
+            POLISH,
+            RUSSIAN,
+            TURKISH,
+            ARABIC,
+            HINDI,
+        )
+    ).split()
 )

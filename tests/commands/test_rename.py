@@ -57,6 +57,15 @@ def test_the_first_name_comes_back(run):
     assert "ant has its first name again" in printed("rename", run, "ant", "new-1")
 
 
+def test_a_name_may_not_be_the_number_of_another(run):
+    fail("rename", run, "new-1", "0", says="or has that number")
+
+
+def test_a_reason_that_cannot_be_written_is_refused(run):
+    fail("rename", run, "new-1", "ant", "--reason", "\udcff", says="the journal holds text in UTF-8")
+    assert not (run / "journal.jsonl").exists()
+
+
 # In Python
 
 
@@ -86,3 +95,36 @@ def test_a_fresh_discovery_is_renamed_once_it_is_saved(tmp_path):
     assert again.record["categories"][2]["key"] == "new-1"
     with pytest.raises(newkinds.InputError, match="was edited since"):
         discovery.save(folder, overwrite=True)
+
+
+def test_an_id_is_an_id_and_a_name_that_is_taken_away_is_gone(tmp_path):
+    discovery = newkinds.discover(X, ["a", "b"] + [None] * 58, n_categories=3, method="sskm")
+    discovery.save(tmp_path / "a")
+    discovery.rename(0, "five")
+    assert discovery.names == {0: "five", 1: "b", 2: "new-1"}
+    discovery.rename("new-1", "ant")
+    opened = newkinds.open_run(discovery.save(tmp_path / "b"))
+    assert set(opened.predictions["name"].to_pylist()) == {"five", "b", "ant"}
+    assert set(opened.predictions["suggestion"].to_pylist()) == {""}
+    opened.rename("ant", "new-1")
+    assert set(opened.predictions["name"].to_pylist()) == {"five", "b", "new-1"}
+    assert any(opened.predictions["suggestion"].to_pylist())
+    discovery.rename(2, "new-1")
+    assert any(discovery.predictions["suggestion"].to_pylist())
+
+
+def test_the_journal_of_another_run_is_not_taken(tmp_path):
+    first, second = (newkinds.discover(X, [0, 1] + [-1] * 58, n_categories=k, method="sskm") for k in (3, 4))
+    first.save(tmp_path / "a")
+    second.save(tmp_path / "a", overwrite=True)
+    second.rename("new-1", "of the second")
+    assert first.names[2] == "new-1"
+    assert newkinds.open_run(first.save(tmp_path / "b")).names[2] == "new-1"
+
+
+def test_a_copy_of_a_renamed_run_has_a_page_with_the_name(run, tmp_path):
+    succeed("rename", run, "new-1", "ant", "-q")
+    opened = newkinds.open_run(run)
+    assert read_page(opened.report()).categories["new-1"]["name"] == "ant"
+    copy = opened.save(tmp_path / "copy")
+    assert read_page(copy / "report.html").categories["new-1"]["name"] == "ant"

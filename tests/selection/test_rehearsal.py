@@ -408,7 +408,7 @@ def test_the_recipe_of_the_paper_chooses_by_labels_and_trains_once(
     def unwanted(*_: object) -> None:
         raise AssertionError("the paper knows no consensus")
 
-    monkeypatch.setattr("newkinds.methods.pim.consensus_start", unwanted)
+    monkeypatch.setattr("newkinds.methods.pim.find_consensus", unwanted)
     model = PIM.paper(5, max_iter=2, random_state=0).fit(*tiny)
     assert model.rehearsal_ is None
     assert model.lam_curve_ is not None

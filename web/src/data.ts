@@ -34,6 +34,8 @@ export interface Report {
   categories: Category[];
   advice: Advice[];
   suspects: Suspect[];
+  /** How many labels look wrong; `suspects` holds the first of them. */
+  n_suspects: number;
   truth: Truth | null;
   how: How;
   /** Whether `points` holds a place in the plane for every sample, and how the places were found. */
@@ -46,6 +48,7 @@ export interface Report {
 }
 
 export interface Category {
+  /** Its place in `Report.categories`. (The run's ids may be larger than what a number here can hold.) */
   id: number;
   /** Stable: the label of a known category, `new-3` of a discovered one. */
   key: string;
@@ -72,7 +75,7 @@ export interface Category {
 
 /** Something to look at, with what to do about it. */
 export interface Advice {
-  /** "merge", "split", "duplicates", "labels", "count", "settings", "few-known", "sizes", "note". */
+  /** "merge", "split", "duplicates", "labels", "count", "settings", "sizes", "note". */
   topic: string;
   /** One short sentence. */
   title: string;

@@ -49,12 +49,12 @@ function AdviceItem({ item }: { item: Advice }): JSX.Element {
 }
 
 function Suspects(): JSX.Element {
-  const { suspects } = useModel().report;
+  const { suspects, n_suspects } = useModel().report;
   const [shown, more] = useFirst(suspects, 10);
   return (
     <div id="suspects">
       <h3>
-        Labels that look wrong <span class="count">{number(suspects.length)}</span>
+        Labels that look wrong <span class="count">{number(n_suspects)}</span>
       </h3>
       <ul class="suspects">
         {shown.map((suspect) => (

@@ -37,6 +37,7 @@ CODE = (
     "selection",
     "methods",
     "objective.py",
+    "discriminants.py",
     "metrics.py",
     "labels.py",
     "benchmark/jobs.py",

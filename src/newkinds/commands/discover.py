@@ -131,7 +131,16 @@ def discover(
                 id=id,
                 rules=rules,
             )
-        fit_and_save(collection, model, Path(source).name, out, quiet, checkpoint, replace, with_map=not no_map)
+        fit_and_save(
+            collection,
+            model,
+            Path(source).name or Path(source).resolve().name,
+            out,
+            quiet,
+            checkpoint,
+            replace,
+            with_map=not no_map,
+        )
 
 
 def read_init(text: str) -> Any:

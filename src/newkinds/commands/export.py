@@ -20,8 +20,8 @@ def export(
         typer.Option(help="Leave out samples with less confidence; labelled ones stay.", min=0, max=1),
     ] = None,
     only_new: OnlyNew = False,
-    suspected: Annotated[
-        bool, typer.Option("--suspected", help="Only samples whose label looks wrong, and what they look like.")
+    labelled: Annotated[
+        bool, typer.Option("--labelled", help="All labelled samples, those whose label looks wrong first.")
     ] = False,
     force: ForceFile = False,
     quiet: Quiet = False,
@@ -36,7 +36,7 @@ def export(
     from rich.console import Console
 
     from newkinds.errors import InputError
-    from newkinds.predictions import format_of, saved_predictions, suspected_labels, table_writer
+    from newkinds.predictions import format_of, labelled_samples, saved_predictions, table_writer
     from newkinds.run_folder import RUN_FILES, check_not_of_a_run, read_run
     from newkinds.staging import accept_existing, check_not_read, check_target, refuse_existing
     from newkinds.terminal import Screen, progress_bars, show_exported
@@ -47,12 +47,10 @@ def export(
     check_not_of_a_run(out)
     check_target(out, folder=False, replace=replace)
     record = read_run(run)
-    if suspected:
+    if labelled:
         if kind or only_new or min_confidence is not None:
-            raise InputError("--suspected goes with no other choice of samples")
-        table = suspected_labels(run, record)
-        if not len(table):
-            raise InputError("no label looks wrong: there is nothing to write")
+            raise InputError("--labelled goes with no other choice of samples")
+        table = labelled_samples(run, record)
     else:
         table = saved_predictions(run, record, kinds=kind or (), min_confidence=min_confidence, only_new=only_new)
     if not len(table):

@@ -22,10 +22,11 @@ def report(
     from rich.console import Console
 
     from newkinds.report import make_report
-    from newkinds.run_folder import REPORT_FILE, check_not_of_a_run
+    from newkinds.run_folder import REPORT_FILE, check_not_of_a_run, read_run
     from newkinds.staging import accept_existing, refuse_existing, staged
     from newkinds.terminal import Screen, progress_bars, show_page
 
+    read_run(run)  # to know at once of what is not a run
     place = run / REPORT_FILE if out is None else out
     if out is not None:
         check_not_of_a_run(out)

@@ -35,9 +35,10 @@ def rename(run: str | Path, category: str, name: str, *, reason: str = "") -> En
         chosen = find_category(record, category)
         wanted = _checked_name(name)
         for other in record["categories"]:
-            taken = {other["name"].casefold(), other["key"].casefold()}
+            taken = {other["name"].casefold(), other["key"].casefold(), str(other["id"])}
             if other["id"] != chosen["id"] and wanted.casefold() in taken:
-                raise InputError(f"another category is called {other['name']!r} already; choose another name")
+                what = f"another category is called {other['name']!r} already"
+                raise InputError(f"{what}, or has that number; choose another name")
         outcome = {"id": chosen["id"], "name": None if wanted == chosen["key"] else wanted}
         return append_entry(folder, "rename", {"category": category, "name": name}, outcome, reason=reason)
 

@@ -1,5 +1,6 @@
 """How a run was found, as data for charts and facts with a sentence each."""
 
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 COUNT_SCORES = {"silhouette": "silhouette", "rehearsal": "hidden categories recovered"}
@@ -11,7 +12,10 @@ def how_facts(record: dict[str, Any]) -> list[list[str]]:
     chosen, seconds = record["chosen"], record["seconds"]
     facts = [["method", record["method"].upper(), "How the samples were grouped; docs/method.md has the maths."]]
     if encoder := record.get("encoder"):
-        facts.append(["encoder", encoder["name"], "What turned each sample into numbers."])
+        # Of an encoder of the user's own the last part of its path: pages are sent to others.
+        place = PureWindowsPath(encoder["name"]) if "\\" in encoder["name"] else PurePosixPath(encoder["name"])
+        name = place.name if place.is_absolute() else encoder["name"]
+        facts.append(["encoder", name, "What turned each sample into numbers."])
     if chosen["n_categories_rule"] is None:
         facts.append(["number of kinds", str(chosen["n_categories"]), "It was given."])
     else:

@@ -50,7 +50,7 @@ def comparison_summary(comparison: Comparison) -> list[str]:
 
 def _unit(comparison: Comparison) -> tuple[str, str]:
     encoder = comparison.after.get("encoder")
-    return UNITS[encoder["kind"] if encoder else "features"]
+    return UNITS.get(encoder["kind"] if encoder else "features", UNITS["features"])
 
 
 def _content(comparison: Comparison, before: Path, after: Path) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def _side(record: dict[str, Any], folder: Path) -> dict[str, Any]:
         "created": record["created"],
         "n_samples": record["source"]["samples"],
         "categories": [
-            {**category_names(category), **{name: category[name] for name in ("id", "kind", "size")}}
-            for category in record["categories"]
+            {"id": place, **category_names(category), "kind": category["kind"], "size": category["size"]}
+            for place, category in enumerate(record["categories"])
         ],
     }

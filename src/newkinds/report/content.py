@@ -50,8 +50,8 @@ DOUBTED = 0.9
 """A sample with at least this confidence is not shown as doubtful, even if all others have more."""
 TEXT_LENGTHS = (2_000, 500, 200, 100, 50, 0)
 """Characters to which texts are cut: the first that leaves room for the rest."""
-CARD_LENGTH, ID_LENGTH = 600, 300
-"""The same of texts on cards, and of ids."""
+CARD_LENGTH, ID_LENGTH, LEAST_ID = 600, 300, 16
+"""The same of texts on cards, and of ids, which are never cut to less than the last."""
 TEXT_SHARE = 0.4
 """Of the page that texts may take."""
 CONFUSIONS, BINS = 15, 10
@@ -64,6 +64,7 @@ CARD_MEANINGS = {
     "typical": "the samples nearest to the middle of a kind",
     "doubtful": "unlabelled samples with the least confidence",
     "suggestion": "a name that we propose; yours takes its place",
+    "suspect": "a label that a classifier, which had not seen it, finds hard to believe",
 }
 MAP_METHODS = {
     "umap": "Each point is a sample; UMAP put samples with similar features near each other.",
@@ -122,8 +123,9 @@ class View:
         path = self.folder / MAP_FILE
         check_file(path, self.record)
         places = read_array(path)
-        if places.shape != (len(self.columns), 2) or not np.isfinite(places).all():
-            raise InputError(f"{path} does not fit the run: its shape is {places.shape}")
+        is_map = places.shape == (len(self.columns), 2) and np.issubdtype(places.dtype, np.floating)
+        if not is_map or not np.isfinite(places).all():
+            raise InputError(f"{path} does not fit the run: it holds {places.dtype} of shape {places.shape}")
         return Projection(places.astype(np.float32), self.record["map"]["method"])
 
 
@@ -193,17 +195,14 @@ def _content(view: View) -> dict[str, Any]:
     record = view.record
     encoder = record.get("encoder")
     categories = _categories(view)
+    place_of = {category["id"]: place for place, category in enumerate(record["categories"])}
+    suspected = record.get("suspected_labels") or []
     suspects = [
-        {
-            "row": row,
-            "given": int(record["categories"][view.columns[row]]["id"]),
-            "likely": likely,
-            "probability": p,
-        }
-        for row, likely, p in (record.get("suspected_labels") or ())[:MOST_SUSPECTS]
+        {"row": row, "given": int(view.columns[row]), "likely": place_of[likely], "probability": probability}
+        for row, likely, probability in suspected[:MOST_SUSPECTS]
     ]
     truth = _truth(view, categories)
-    unit = UNITS[encoder["kind"] if encoder else "features"]
+    unit = UNITS.get(encoder["kind"] if encoder else "features", UNITS["features"])
     advice = all_advice(record, view.features, view.columns, unit, view.folder.name)
     rows = {row for category in categories for row in (*category["typical"], *category["doubtful"])}
     rows |= {suspect["row"] for suspect in suspects}
@@ -218,8 +217,9 @@ def _content(view: View) -> dict[str, Any]:
         "n_samples": record["source"]["samples"],
         "n_labelled": record["source"]["labelled"],
         "categories": categories,
-        "advice": [asdict(item) for item in advice],
+        "advice": [{**asdict(item), "categories": [place_of[i] for i in item.categories]} for item in advice],
         "suspects": suspects,
+        "n_suspects": len(suspected),
         "samples": _samples(view, sorted(rows)),
         "truth": truth,
         "how": {
@@ -254,7 +254,7 @@ def _categories(view: View) -> list[dict[str, Any]]:
         unlabelled = confidence[~given]
         entries.append(
             {
-                "id": category["id"],
+                "id": column,
                 **category_names(category),
                 "kind": category["kind"],
                 "size": category["size"],
@@ -265,9 +265,7 @@ def _categories(view: View) -> list[dict[str, Any]]:
                 "typical": typical.tolist(),
                 "doubtful": [row for row in doubtful[: most[1]].tolist() if view.confidence[row] < DOUBTED],
                 "nearest": [
-                    {"id": categories[i]["id"], "similarity": rounded(similarity[i])}
-                    for i in nearest[:NEAREST]
-                    if used[column]
+                    {"id": i, "similarity": rounded(similarity[i])} for i in nearest[:NEAREST] if used[column]
                 ],
                 "accuracy": None,
             }
@@ -326,7 +324,7 @@ def _truth(view: View, categories: list[dict[str, Any]]) -> dict[str, Any] | Non
         "confusions": [
             {
                 "truth": str(classes[kinds[i] // len(categories)]),
-                "category": categories[kinds[i] % len(categories)]["id"],
+                "category": int(kinds[i] % len(categories)),
                 "n": int(counts[i]),
                 "share": rounded(counts[i] / class_sizes[kinds[i] // len(categories)]),
             }
@@ -357,8 +355,8 @@ def _texts(view: View, rows: IntArray, most: int) -> str:
     texts = table["text"].to_pylist() if "text" in table.column_names else None
     packed = ""
     for length in TEXT_LENGTHS:
-        short = None if texts is None else [cut(text, length) for text in texts]
-        content = {"ids": [cut(name, ID_LENGTH) for name in ids], "texts": short}
+        short = [cut(text, length) for text in texts] if texts is not None and length else None
+        content = {"ids": [cut(name, max(LEAST_ID, min(length, ID_LENGTH))) for name in ids], "texts": short}
         packed = _packed(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
         if len(packed) <= most:
             break

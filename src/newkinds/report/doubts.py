@@ -39,11 +39,12 @@ def all_advice(
         *_copies(record, features, columns, unit),
     ]
     advice += record_advice(record)
-    titles = {item.title for item in advice}
+    keyed = {**record, "categories": [{**category, "name": category["key"]} for category in record["categories"]]}
+    titles = {item.title for item in (*advice, *record_advice(keyed))}  # warnings were written with keys
     advice += [Advice("note", text) for text in record["warnings"] if text not in titles]
     place = shlex.quote(run)
     return [
-        Advice(a.topic, _title(a), a.text, a.command and a.command.replace("RUN", place), a.categories)
+        Advice(a.topic, _title(a), a.text, a.command and a.command.replace("RUN", place, 1), a.categories)
         for a in advice
     ]
 
@@ -63,8 +64,9 @@ def _suspects(record: dict[str, Any]) -> list[Advice]:
         Advice(
             "labels",
             f"{counted(n, ('label', 'labels'))} {'looks' if n == 1 else 'look'} wrong",
-            "Judged by a classifier that had not seen them. Correct the table and give it back: discover --labels.",
-            "newkinds export RUN labels.csv --suspected",
+            "Judged by a classifier that had not seen them. In the table of all labels they come first: correct "
+            "the wrong names, and discover again with --labels labels.csv in place of the labels that you gave.",
+            "newkinds export RUN labels.csv --labelled",
         )
     ]
 
@@ -82,9 +84,8 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
                 "merge",
                 f"{shown_name(pair[0])} and {shown_name(pair[1])} can hardly be told apart",
                 "They are no better apart than the halves of a known kind. If they are one, discover again with "
-                "one kind less.",
-                f"newkinds discover SOURCE --n-categories {n - 1} --out RUN-2",
-                tuple(category["id"] for category in pair),
+                f"--n-categories {n - 1}.",
+                categories=tuple(category["id"] for category in pair),
             )
         )
     for place, _ in separation.splits():
@@ -92,9 +93,9 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
             Advice(
                 "split",
                 f"{shown_name(categories[place])} looks like two kinds",
-                "Its halves are as well apart as two known kinds. If so, discover again with one kind more.",
-                f"newkinds discover SOURCE --n-categories {n + 1} --out RUN-2",
-                (categories[place]["id"],),
+                "Its halves are as well apart as two known kinds. If they are two, discover again with "
+                f"--n-categories {n + 1}.",
+                categories=(categories[place]["id"],),
             )
         )
     return advice

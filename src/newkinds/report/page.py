@@ -6,6 +6,7 @@ the script shows it.
 
 import base64
 import hashlib
+import logging
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from newkinds.report.content import Blocks, report_blocks
 from newkinds.run_folder import REPORT_FILE, read_run
 from newkinds.runtime import report_progress
 from newkinds.staging import accept_existing, staged
+
+logger = logging.getLogger(__name__)
 
 STAGE = "writing the report"
 
@@ -29,9 +32,18 @@ def write_report(folder: str | Path, *, with_map: bool = True) -> Path:
     return path
 
 
+def write_report_if_possible(folder: Path, *, with_map: bool = True) -> None:
+    """Write the report of a run that was just saved; a fault of the page does not cost the run."""
+    try:
+        write_report(folder, with_map=with_map)
+    except Exception:
+        logger.exception("the report could not be written; the run is whole, `newkinds report` tries again")
+
+
 def make_report(folder: Path, *, with_map: bool = True) -> str:
     """The report of a run as the text of a page; without a map where none is wanted."""
     report_progress(STAGE, 0, 1)
+    folder = folder.resolve()
     name = read_run(folder)["source"]["name"]
     page = render(f"{name}: kinds found by Newkinds", report_blocks(folder, with_map=with_map))
     report_progress(STAGE, 1, 1)
