@@ -25,6 +25,7 @@ from newkinds.methods.parameters import (
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.raw_samples import kind_of_samples, refuse_odd
+from newkinds.runtime import threads_for
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.label_doubts import LabelDoubts, doubt_labels
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
@@ -134,14 +135,15 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
                 UserWarning,
                 stacklevel=2,
             )
-        n_categories, search = self._resolve_n_categories(problem)
-        if search is not None:
-            problem = replace(problem, known_share=search.known_share)
-        outcome = self._discover(problem, n_categories)
-        for name in LOADED_ONLY:
-            self.__dict__.pop(name, None)
-        self.n_categories_search_ = search
-        self._adopt(problem, outcome)
+        with threads_for(features.size):
+            n_categories, search = self._resolve_n_categories(problem)
+            if search is not None:
+                problem = replace(problem, known_share=search.known_share)
+            outcome = self._discover(problem, n_categories)
+            for name in LOADED_ONLY:
+                self.__dict__.pop(name, None)
+            self.n_categories_search_ = search
+            self._adopt(problem, outcome)
         self._name_categories(names)
         return self
 

@@ -26,7 +26,7 @@ from newkinds.engine import Run
 from newkinds.errors import InputError
 from newkinds.labels import named_labels
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
-from newkinds.runtime import report_progress
+from newkinds.runtime import report_progress, threads_for
 from newkinds.selection.counting import count_categories
 from newkinds.selection.problem import Problem, as_array, checked_features, make_problem
 from newkinds.selection.recipes import RECIPES
@@ -137,7 +137,8 @@ def estimate_n_categories(
     method = usual_rule(wanted, problem) if method is None else method
     if wanted != "max-acc-pim" and (solver is not None or recipe != "newkinds"):
         raise InputError(f"recipe and solver are those of max-acc-pim: there is nothing to choose for {wanted}")
-    return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
+    with threads_for(len(problem.columns) * problem.samples.width):
+        return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
 
 
 @dataclass(frozen=True)
