@@ -11,6 +11,7 @@ import pytest
 
 from newkinds import PIM, FeatureSet, discover
 from newkinds.data import digits
+from newkinds.data.thumbnails import Thumbnails
 
 ENCODER = {"name": "made up", "fingerprint": "0" * 64}
 WORDS = {"card": "my card is lost", "rate": "the exchange rate", "pin": "change my PIN", "fee": "a fee was charged"}
@@ -72,7 +73,7 @@ def texts_run(runs: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def photos_run(runs: Path) -> Path:
-    thumbnails = pytest.importorskip("newkinds.data.thumbnails")
+    pytest.importorskip("PIL", reason="photos need Pillow: the extra images")
     features, truth = grouped(3, 90)
     rng = np.random.default_rng(1)
     pictures = [
@@ -83,7 +84,7 @@ def photos_run(runs: Path) -> Path:
         half_labelled(truth, 2),
         names=("pug", "beagle"),
         ids=tuple(f"photos/{i}.jpg" for i in range(90)),
-        images=thumbnails.Thumbnails(pictures),
+        images=Thumbnails(pictures),
         encoder={**ENCODER, "kind": "images"},
     )
     return save(collection, 3, runs / "photos", "photos")

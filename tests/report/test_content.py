@@ -299,7 +299,8 @@ def test_the_report_is_written_anew(digits_run, tmp_path):
     succeed("report", run, "--out", tmp_path / "page.html", "-q")
     fail("report", run, "--out", tmp_path / "page.html", says="already exists")
     fail("report", run, "--out", run / "run.json", says="belongs to the run")
-    fail("report", tmp_path, says="is not a run folder")
+    fail("report", tmp_path / "typo" / "run", says="is not a run folder")
+    assert not (tmp_path / "typo").exists()
 
 
 def test_the_browser_is_opened_on_request(digits_run, tmp_path, monkeypatch):

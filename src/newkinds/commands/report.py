@@ -21,16 +21,15 @@ def report(
     """Write the report of a run anew, with the names that kinds have now: one page, works offline."""
     from rich.console import Console
 
-    from newkinds.report import make_report
-    from newkinds.run_folder import REPORT_FILE, check_not_of_a_run, read_run
-    from newkinds.staging import accept_existing, refuse_existing, staged
+    from newkinds.report import write_report
+    from newkinds.run_folder import check_not_of_a_run
+    from newkinds.staging import accept_existing, check_target, refuse_existing
     from newkinds.terminal import Screen, progress_bars, show_page
 
-    read_run(run)  # to know at once of what is not a run
-    place = run / REPORT_FILE if out is None else out
+    replace = accept_existing if force or out is None else refuse_existing
     if out is not None:
         check_not_of_a_run(out)
-    replace = accept_existing if force or out is None else refuse_existing
-    with progress_bars(Console(stderr=True), quiet), staged(place, replace=replace) as stage:
-        stage.write_bytes(make_report(run, with_map=not no_map).encode())
-    show_page(Screen(), place, open_page, quiet)
+        check_target(out, folder=False, replace=replace)
+    with progress_bars(Console(stderr=True), quiet):
+        page = write_report(run, out, with_map=not no_map, replace=replace)
+    show_page(Screen(), page, open_page, quiet)

@@ -16,18 +16,20 @@ from markupsafe import Markup
 from newkinds.report.content import Blocks, report_blocks
 from newkinds.run_folder import REPORT_FILE, read_run
 from newkinds.runtime import report_progress
-from newkinds.staging import accept_existing, staged
+from newkinds.staging import Check, accept_existing, staged
 
 logger = logging.getLogger(__name__)
 
 STAGE = "writing the report"
 
 
-def write_report(folder: str | Path, *, with_map: bool = True) -> Path:
-    """Write `report.html` into a run folder from what the folder holds."""
-    path = Path(folder) / REPORT_FILE
+def write_report(
+    folder: str | Path, path: Path | None = None, *, with_map: bool = True, replace: Check = accept_existing
+) -> Path:
+    """Write the report of a run from what its folder holds: by default into the folder, as `report.html`."""
+    path = Path(folder) / REPORT_FILE if path is None else path
     page = make_report(Path(folder), with_map=with_map)
-    with staged(path, replace=accept_existing) as stage:
+    with staged(path, replace=replace) as stage:
         stage.write_bytes(page.encode())  # to the letter: the security policy knows the script by its hash
     return path
 
