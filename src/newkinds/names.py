@@ -30,6 +30,7 @@ Geometry = Literal["linear", "euclidean"]
 Init = Literal["sskm", "sskm++", "ssrandom"]
 RecipeName = Literal["newkinds", "paper", "release"]
 LamRule = Literal["rehearsal", "labelled", "cautious"]
+MetricName = Literal["cosine", "within", "self"]
 CountRule = Literal["rehearsal", "max-acc-kmeans", "max-acc-pim", "silhouette"]
 Classifier = Literal["simgcd", "uno"]
 """Methods whose classification loss can train an encoder."""
@@ -46,6 +47,7 @@ SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
 SEEDINGS: tuple[Seeding, ...] = get_args(Seeding)
 INITS: tuple[Init, ...] = get_args(Init)
 LAM_RULES: tuple[LamRule, ...] = get_args(LamRule)
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
 COUNT_RULES: tuple[CountRule, ...] = get_args(CountRule)
 PREDICTION_FORMATS: tuple[PredictionFormat, ...] = get_args(PredictionFormat)
 

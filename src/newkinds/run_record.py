@@ -149,6 +149,8 @@ CATEGORY = Keys(
     {"id": COUNT, "name": TEXT, "kind": one_of("known", "new"), "size": COUNT, "labelled": COUNT},
     optional={"suggestion": OrNull(TEXT), "stability": OrNull(SHARE)},
 )
+REHEARSAL_ROW = Row((NOT_NEGATIVE, NOT_NEGATIVE, NUMBER, COUNT))
+"""Temperature, λ, share found again, rehearsals."""
 RECORD = Keys(
     {
         "created": TEXT,
@@ -170,6 +172,8 @@ RECORD = Keys(
                 "n_categories_interval": OrNull(Row((COUNT, COUNT))),
                 "size_ratio": OrNull(POSITIVE),
                 "rehearsal_spread": OrNull(NUMBER),
+                "metric": OrNull(TEXT),
+                "first": OrNull(Row((POSITIVE, NOT_NEGATIVE))),
                 "calibration": Keys(others=OrNull(NUMBER)),
             },
         ),
@@ -179,7 +183,7 @@ RECORD = Keys(
                 "n_categories": OrNull(Items(Row((_whole(1), NUMBER)))),
                 "objective": OrNull(Items(Row((COUNT, NUMBER)))),
             },
-            optional={"rehearsal": OrNull(Items(Row((NOT_NEGATIVE, NOT_NEGATIVE, NUMBER, COUNT))))},
+            optional={"rehearsal": OrNull(Items(REHEARSAL_ROW)), "refinement": OrNull(Items(REHEARSAL_ROW))},
         ),
         "categories": Items(CATEGORY),
         "score": OrNull(

@@ -246,12 +246,15 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
             "n_categories_interval": None if search is None or search.interval is None else list(search.interval),
             "size_ratio": getattr(model, "size_ratio_", None),
             "rehearsal_spread": None if rehearsal is None else _number(rehearsal.spread),
+            "metric": getattr(model, "metric_", None),
+            "first": None if rehearsal is None else [rehearsal.firsts[0].temperature, rehearsal.firsts[0].lam],
             "calibration": asdict(model.calibration_),
         },
         "curves": {
             "lam": None if lam_curve is None else [[x, score] for x, score in lam_curve.items()],
             "n_categories": None if search is None else [[k, score] for k, score in search.curve.items()],
-            "rehearsal": None if rehearsal is None else _rehearsal_rows(rehearsal),
+            "rehearsal": None if rehearsal is None else _rehearsal_rows(rehearsal, in_metric=False),
+            "refinement": None if rehearsal is None else _rehearsal_rows(rehearsal, in_metric=True),
             "objective": None if objective is None else _thinned(objective),
         },
         "categories": [
@@ -352,6 +355,8 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
         model.lam_curve_ = None if curves["lam"] is None else dict(map(tuple, curves["lam"]))
         if (ratio := chosen.get("size_ratio", 1.0)) is not None:  # earlier versions had even sizes only
             model.size_ratio_ = ratio
+        if (metric := chosen.get("metric", "cosine")) is not None:  # earlier versions had no other
+            model.metric_ = metric
         model.objective_curve_ = model.rehearsal_ = None
     return model
 
@@ -415,11 +420,15 @@ def _shared_facts(model: CategoryDiscoverer, record: dict[str, Any]) -> list[tup
     ]
 
 
-def _rehearsal_rows(rehearsal: Rehearsed) -> list[list[float]]:
-    """Temperature, lam, estimated accuracy and number of rehearsals of each setting."""
+def _rehearsal_rows(rehearsal: Rehearsed, in_metric: bool) -> list[list[float]]:
+    """Temperature, lam, estimated accuracy and rehearsals of each setting, by the cosine or in a metric."""
     tries = (~np.isnan(rehearsal.scores)).sum(axis=0)
     rows = zip(rehearsal.settings, rehearsal.estimates, tries, strict=True)
-    return [[setting.temperature, setting.lam, float(estimate), int(n)] for setting, estimate, n in rows]
+    return [
+        [setting.temperature, setting.lam, float(estimate), int(n)]
+        for setting, estimate, n in rows
+        if (setting.metric != "cosine") == in_metric
+    ]
 
 
 def _plain(value: Any) -> Any:

@@ -182,9 +182,10 @@ def _show_settings(console: Console, record: dict[str, Any], details: bool) -> N
     """Method, λ, temperature and time; with `details`, how they were chosen."""
     chosen, curves = record["chosen"], record["curves"]
     lam = "" if chosen["lam"] is None else f"λ {chosen['lam']:.3g}, "
+    metric = "" if chosen.get("metric") in (None, "cosine") else f"metric {_shown(chosen['metric'])}, "
     more = "" if details else "; more with show --details"
     console.print(
-        f"\n{_shown(record['method'].upper())}, {lam}temperature {chosen['temperature']:g}, fitted in "
+        f"\n{_shown(record['method'].upper())}, {metric}{lam}temperature {chosen['temperature']:g}, fitted in "
         f"{record['seconds'].get('fit', 0):.1f} s by newkinds {_shown(record['versions']['newkinds'])}{more}",
         style="dim",
     )
@@ -192,8 +193,12 @@ def _show_settings(console: Console, record: dict[str, Any], details: bool) -> N
         return
     if curves["lam"]:
         _show_curve(console, "λ", curves["lam"], chosen["lam"])
+    final = (chosen["temperature"], chosen["lam"])
     if rehearsal := curves.get("rehearsal"):
-        _show_rehearsal(console, rehearsal, (chosen["temperature"], chosen["lam"]))
+        first = final if chosen.get("first") is None else tuple(chosen["first"])
+        _show_rehearsal(console, "by the cosine", rehearsal, first)
+    if refinement := curves.get("refinement"):
+        _show_rehearsal(console, "refined in the metric", refinement, final)
     if curves["n_categories"]:
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
     seconds = ", ".join(f"{_shown(stage)} {value:.1f}" for stage, value in record["seconds"].items())
@@ -392,12 +397,12 @@ def _show_curve(console: Console, what: str, curve: Any, chosen: float) -> None:
     console.print(table)
 
 
-def _show_rehearsal(console: Console, rows: list[list[float]], chosen: tuple[float, float]) -> None:
+def _show_rehearsal(console: Console, how: str, rows: list[list[float]], chosen: tuple[float, ...]) -> None:
     """Scores in rehearsals: a row for each temperature, a column for each lam."""
     lams = sorted({lam for _, lam, *_ in rows})
     scores = {(temperature, lam): score for temperature, lam, score, _ in rows}
     table = _plain_table()
-    table.add_column("found again in rehearsals, %: T \\ λ", justify="right", style="dim")
+    table.add_column(f"found again in rehearsals, {how}, %: T \\ λ", justify="right", style="dim")
     for lam in lams:
         table.add_column(f"{lam:.3g}", justify="right")
     for temperature in sorted({temperature for temperature, *_ in rows}):

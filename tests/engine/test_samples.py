@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from newkinds import InputError
-from newkinds.engine import Partitioner, Run, Samples, kmeans, normalised, optimise, samples
+from newkinds.engine import LinearMap, Partitioner, Run, Samples, kmeans, normalised, optimise, samples
 from newkinds.names import SOLVERS, Geometry, SolverName
 from newkinds.objective import PARTITION, RIM
 from newkinds.runtime import listening
@@ -289,3 +289,41 @@ def test_reading_tells_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> N
     with listening(lambda *report: heard.append(report)):
         Samples(random_features())
     assert heard == [("reading the features", done, N) for done in (100, 200, 300)]
+
+
+def squeezing(width: int, to: int) -> LinearMap:
+    rng = np.random.default_rng(5)
+    return LinearMap(rng.normal(size=width).astype(np.float32), rng.normal(size=(width, to)).astype(np.float32))
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_mapped_samples_are_the_same_wherever_they_lie(resident: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 12)).astype(np.float32)
+    linear = squeezing(12, 5)
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    expected = (unit - linear.centre) @ linear.matrix
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    if not resident:
+        monkeypatch.setattr("newkinds.engine.samples.RESIDENT_BYTES", 0)
+    plain = Samples(X)
+    mapped = plain.mapped(linear)
+    assert (mapped.resident is not None) == resident
+    assert (mapped.width, len(mapped), plain.width) == (5, 9000, 12)
+    rows = np.array([8999, 3, 4500, 3])
+    np.testing.assert_allclose(mapped.take(rows), expected[rows], atol=1e-5)
+    np.testing.assert_allclose(mapped.read(slice(4000, 4100)), expected[4000:4100], atol=1e-5)
+    assert not np.array_equal(mapped.fingerprint(), plain.fingerprint())
+    twice = mapped.mapped(squeezing(5, 3))
+    np.testing.assert_allclose(twice.take(rows), squeezing(5, 3).apply(mapped.take(rows)), atol=1e-6)
+
+
+def test_a_tensor_can_be_mapped_though_the_result_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = torch.nn.functional.normalize(torch.randn(3000, 6, generator=torch.Generator().manual_seed(0)))
+    whole = Samples(features)
+    monkeypatch.setattr("newkinds.engine.samples.RESIDENT_BYTES", 0)
+    mapped = whole.mapped(squeezing(6, 4))
+    assert mapped.resident is None
+    expected = squeezing(6, 4).apply(features)
+    torch.testing.assert_close(mapped.read(slice(100, 200)), expected[100:200])
+    torch.testing.assert_close(mapped.take(np.array([2999, 0])), expected[[2999, 0]])

@@ -7,7 +7,8 @@ from scipy.optimize import minimize
 
 from newkinds import InputError
 from newkinds.engine import Run, Samples, Trained, optimise
-from newkinds.engine.evaluation import Batch, BlockEvaluator, second_moment
+from newkinds.engine.evaluation import Batch, BlockEvaluator
+from newkinds.engine.moments import second_moment
 from newkinds.engine.solvers import LBFGS, Adam, Solver
 from newkinds.names import SOLVERS, SolverName
 from newkinds.objective import PARTITION, RIM, SELECTION, objective_value

@@ -9,7 +9,7 @@ from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
 from newkinds.selection.calibration import Calibration, _own_columns, calibrate
 from newkinds.selection.problem import Problem, make_problem
-from newkinds.selection.rehearsal import Rehearsal
+from newkinds.selection.rehearsal import Rehearsal, Trial
 
 RAW = np.linspace(0.02, 0.98, 25)
 
@@ -64,7 +64,7 @@ WEIGHTS = np.eye(5, 6, dtype=np.float32)
 @pytest.mark.parametrize("factor", [0.4, 0.7, 1.0, 1.6, 2.5])
 def test_sharpness_makes_up_for_too_much_or_too_little_confidence(factor: float) -> None:
     problem, rehearsal = sampled(6.0)
-    calibration = calibrate(problem, [rehearsal], [Partitioner(WEIGHTS, 6.0 / factor)])
+    calibration = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0 / factor))])
     assert calibration.sharpness == pytest.approx(factor, rel=0.1)
     if factor != 1:
         assert (calibration.sharpness < 1) == (factor < 1)  # 6 / factor is too high, the model too sure
@@ -72,7 +72,7 @@ def test_sharpness_makes_up_for_too_much_or_too_little_confidence(factor: float)
 
 def test_what_is_true_already_is_left_alone() -> None:
     problem, rehearsal = sampled(6.0)
-    calibration = calibrate(problem, [rehearsal], [Partitioner(WEIGHTS, 6.0)])
+    calibration = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0))])
     assert calibration.slope == pytest.approx(1, rel=0.15)
     assert calibration.intercept == pytest.approx(0, abs=0.15)
     assert calibration.share_new == np.mean(rehearsal.truth >= 3)
@@ -90,7 +90,7 @@ def test_of_very_many_categories_fewer_samples_are_looked_at(monkeypatch: pytest
 
     monkeypatch.setattr(Partitioner, "log_probabilities", recording)
     monkeypatch.setattr("newkinds.selection.calibration.CALIBRATED_ELEMENTS", 500)
-    calibrate(problem, [rehearsal], [Partitioner(WEIGHTS, 6.0)])
+    calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0))])
     assert n_rows == [500 // len(WEIGHTS)]
 
 
@@ -104,7 +104,7 @@ def test_novelty_is_how_often_a_sample_is_new() -> None:
     seen = [sampled(4.0, seed=seed) for seed in (0, 1)]
     problem, first = seen[0]
     model = Partitioner(WEIGHTS, 20.0)
-    calibration = calibrate(problem, [first], [model])
+    calibration = calibrate([Trial(first, problem, model)])
     checked, truth = seen[1][0], seen[1][1].truth
     novelty = calibration.novelty(raw_novelty(checked, 20.0 * calibration.sharpness, WEIGHTS, 3))
     is_new = truth >= 3
@@ -117,8 +117,8 @@ def test_novelty_is_how_often_a_sample_is_new() -> None:
 
 def test_how_new_categories_are_numbered_does_not_matter() -> None:
     problem, rehearsal = sampled(6.0)
-    plain = calibrate(problem, [rehearsal], [Partitioner(WEIGHTS, 10.0)])
-    other = calibrate(problem, [rehearsal], [Partitioner(WEIGHTS[[0, 1, 2, 4, 3]], 10.0)])
+    plain = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 10.0))])
+    other = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS[[0, 1, 2, 4, 3]], 10.0))])
     assert other.sharpness == pytest.approx(plain.sharpness)
     assert (other.slope, other.intercept) == pytest.approx((plain.slope, plain.intercept), abs=1e-3)
 
@@ -133,7 +133,7 @@ def test_novelty_is_left_alone_where_only_whole_categories_were_hidden() -> None
     problem, rehearsal = sampled(6.0)
     hidden = rehearsal.truth >= 3
     only_new = Rehearsal(np.where(hidden, UNLABELLED, rehearsal.truth), hidden, rehearsal.truth[hidden], n_kept=3)
-    calibration = calibrate(problem, [only_new], [Partitioner(WEIGHTS, 6.0)])
+    calibration = calibrate([Trial(only_new, problem, Partitioner(WEIGHTS, 6.0))])
     np.testing.assert_allclose(calibration.at_share(0.5).novelty(RAW), RAW)
 
 
@@ -175,7 +175,7 @@ def test_a_default_fit_is_calibrated_for_its_own_share_of_new_samples(
 
 
 def test_probabilities_are_sharpened_and_novelty_is_corrected(model: PIM, unseen: np.ndarray) -> None:
-    cosines = (unseen / np.linalg.norm(unseen, axis=1, keepdims=True)) @ model.weights_.T
+    cosines = model._unit(unseen) @ model.weights_.T
     p = softmax(model.calibration_.sharpness * model.temperature_ * cosines, axis=1)
     assert model.calibration_.sharpness != pytest.approx(1, abs=0.02)
     np.testing.assert_allclose(model.predict_proba(unseen), p, atol=1e-4)
@@ -185,9 +185,7 @@ def test_probabilities_are_sharpened_and_novelty_is_corrected(model: PIM, unseen
 
 
 def test_sharpness_does_not_change_what_is_predicted(model: PIM, unseen: np.ndarray) -> None:
-    by_partitioner = model.categories_[
-        model.partitioner_.assign((unseen / np.linalg.norm(unseen, axis=1, keepdims=True)).astype(np.float32))
-    ]
+    by_partitioner = model.categories_[model.partitioner_.assign(model._unit(unseen))]
     assert np.array_equal(by_partitioner, model.predict(unseen))
 
 
@@ -227,7 +225,7 @@ def test_a_model_saved_without_calibration_is_taken_at_its_word(model: PIM, unse
     assert old.calibration_ == Calibration()
     p = old.predict_proba(unseen)
     np.testing.assert_allclose(old.novelty(unseen), p[:, 4:].sum(axis=1))
-    logits = old.temperature_ * (unseen / np.linalg.norm(unseen, axis=1, keepdims=True)) @ old.weights_.T
+    logits = old.temperature_ * old._unit(unseen) @ old.weights_.T
     np.testing.assert_allclose(p, softmax(logits, axis=1), atol=1e-5)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from newkinds.engine import Committee, Partitioner, Samples, category_means
 from newkinds.labels import UNLABELLED
@@ -30,19 +31,19 @@ def prototypes(problem: Problem, groups: np.ndarray, n_categories: int = 6) -> n
 def test_copies_with_other_numbers_change_nothing() -> None:
     problem, truth = posed()
     leader = Partitioner(prototypes(problem, truth), 20.0)
-    alone = find_consensus(problem, [leader]).prototypes
+    alone = find_consensus(problem, [leader]).prototypes(problem.samples)
     rng = np.random.default_rng(1)
     for _ in range(5):
         copies = [
             Partitioner(leader.weights[np.concatenate([[0, 1], 2 + rng.permutation(4)])], 20.0) for _ in range(3)
         ]
-        np.testing.assert_array_equal(find_consensus(problem, [leader, *copies]).prototypes, alone)
+        np.testing.assert_array_equal(find_consensus(problem, [leader, *copies]).prototypes(problem.samples), alone)
 
 
 def test_alone_a_partitioner_starts_from_the_means_of_its_categories_and_the_labels() -> None:
     problem, truth = posed()
     wrong = prototypes(problem, truth)[[1, 0, 2, 3, 4, 5]]  # it takes the known categories for one another
-    start = find_consensus(problem, [Partitioner(wrong, 20.0)]).prototypes
+    start = find_consensus(problem, [Partitioner(wrong, 20.0)]).prototypes(problem.samples)
     columns = Partitioner(wrong, 20.0).assign(unit_features(problem))
     columns[problem.labelled] = problem.columns[problem.labelled]
     np.testing.assert_allclose(start, prototypes(problem, columns), atol=1e-6)
@@ -58,7 +59,7 @@ def test_a_majority_outvotes_the_leader() -> None:
     rng = np.random.default_rng(3)
     others = [Partitioner(right[np.concatenate([[0, 1], 2 + rng.permutation(4)])], 25.0) for _ in range(3)]
     leader = Partitioner(wrong.astype(np.float32), 25.0)
-    start = find_consensus(problem, [leader, *others]).prototypes
+    start = find_consensus(problem, [leader, *others]).prototypes(problem.samples)
     columns = Partitioner(start, 25.0).assign(features)
     assert all(len(np.unique(columns[truth == c])) == 1 for c in range(6))
     assert len(np.unique(columns)) == 6
@@ -75,7 +76,9 @@ def test_one_wrong_is_outvoted_by_two() -> None:
     for at in range(3):
         voters = [Partitioner(right, 30.0) for _ in range(3)]
         voters[at] = Partitioner(mixed, 30.0)
-        columns = Partitioner(find_consensus(problem, voters).prototypes, 30.0).assign(unit_features(problem))
+        columns = Partitioner(find_consensus(problem, voters).prototypes(problem.samples), 30.0).assign(
+            unit_features(problem)
+        )
         assert all(len(np.unique(columns[truth == c])) == 1 for c in range(6))
         assert len(np.unique(columns)) == 6
 
@@ -86,7 +89,7 @@ def test_known_columns_are_never_matched_with_others() -> None:
     right = prototypes(problem, truth)
     swapped = right[[1, 0, 2, 3, 4, 5]]
     leader, other = Partitioner(right, 5.0), Partitioner(swapped, 50.0)
-    start = find_consensus(problem, [leader, other]).prototypes
+    start = find_consensus(problem, [leader, other]).prototypes(problem.samples)
     columns = Committee((leader, other)).assign(unit_features(problem))
     columns[problem.labelled] = problem.columns[problem.labelled]
     np.testing.assert_allclose(start, prototypes(problem, columns), atol=1e-6)
@@ -98,8 +101,36 @@ def test_there_may_be_nothing_but_known_categories() -> None:
     problem, truth = posed(n_categories=3, n_known=3)
     right = Partitioner(prototypes(problem, truth, 3), 20.0)
     np.testing.assert_allclose(
-        find_consensus(problem, [right, right]).prototypes, prototypes(problem, truth, 3), atol=1e-6
+        find_consensus(problem, [right, right]).prototypes(problem.samples),
+        prototypes(problem, truth, 3),
+        atol=1e-6,
     )
+
+
+def test_in_another_space_a_category_without_samples_starts_in_the_middle() -> None:
+    problem, truth = posed()
+    far = np.vstack([prototypes(problem, truth), -np.ones((1, 8), dtype=np.float32)])
+    consensus = find_consensus(problem, [Partitioner(far, 20.0)])
+    wider = Samples(torch.nn.functional.pad(problem.samples.take(np.arange(300)), (0, 2)))
+    assert np.array_equal(consensus.prototypes(problem.samples)[6], far[6])
+    start = consensus.prototypes(wider)
+    assert np.array_equal(start[6], np.zeros(10))
+    np.testing.assert_allclose(start[:6, :8], prototypes(problem, consensus.columns), atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [7, 5000])
+def test_only_what_is_sure_is_assigned(n: int) -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(n, 5))
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    one, other = (Partitioner(rng.normal(size=(4, 5)).astype(np.float32), 5.0) for _ in range(2))
+    p = np.exp(one.log_probabilities(features))
+    expected = np.where(p.max(axis=1) < 0.8, UNLABELLED, p.argmax(axis=1))
+    assert np.array_equal(one.assign(features, least=0.8), expected)
+    assert (expected == UNLABELLED).any()
+    mean = (p + np.exp(other.log_probabilities(features))) / 2
+    expected = np.where(mean.max(axis=1) < 0.8, UNLABELLED, mean.argmax(axis=1))
+    assert np.array_equal(Committee((one, other)).assign(features, least=0.8), expected)
 
 
 @pytest.mark.parametrize("n", [7, 5000])

@@ -1,29 +1,32 @@
 """Rehearsals: what they hide, how they are scored, and what settings they choose."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from newkinds import PIM, InputError
+from newkinds.engine import LinearMap, Samples
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import clustering_accuracy
 from newkinds.objective import PARTITION
+from newkinds.selection.metric import learnt_metric
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.rehearsal import (
-    LAMS,
-    PRODUCTS,
+    ENOUGH,
     REHEARSALS,
-    TEMPERATURES,
     Recovery,
     Rehearsal,
     Rehearsed,
-    Setting,
     _levelled,
     _smoothed,
-    candidates,
     draw_rehearsals,
+    n_rehearsals,
     rehearse,
+    rehearse_refinements,
     unlabelled_ratio,
 )
+from newkinds.selection.settings import FIRST_SETTINGS, LAMS, TEMPERATURES, Setting, candidates, refinements
 
 
 def blobs(
@@ -233,13 +236,26 @@ def test_the_least_ratio_of_the_better_half_counts() -> None:
     assert unlabelled_ratio([one(2, 20)]) == 5
 
 
-def test_candidates_are_the_pairs_within_the_band() -> None:
-    least, most = PRODUCTS
-    pairs = {(each.lam, each.temperature) for each in candidates()}
-    assert pairs == {(lam, t) for lam in LAMS for t in TEMPERATURES if least <= lam * t <= most}
-    assert len(candidates()) == len(pairs) < len(LAMS) * len(TEMPERATURES)
-    assert {lam for lam, _ in pairs} == set(LAMS)
-    assert {t for _, t in pairs} == set(TEMPERATURES)
+def test_candidates_lie_along_the_ridge() -> None:
+    assert candidates() == list(FIRST_SETTINGS)
+    pairs = [(setting.temperature, -setting.lam) for setting in candidates()]
+    assert pairs == sorted(pairs)  # a higher temperature with a lower lam
+    assert {setting.metric for setting in candidates()} == {"cosine"}
+
+
+def test_refinements_keep_what_is_given() -> None:
+    assert len(set(refinements("self"))) == len(refinements("self")) > 1
+    assert {setting.metric for setting in refinements("within")} == {"within"}
+    assert refinements("self", lams=[0.2], temperatures=[33.0]) == [Setting(0.2, 33.0, "self")]
+    assert {setting.lam for setting in refinements("self", lams=[0.2])} == {0.2}
+    assert len(refinements("self", lams=[0.2])) > 1
+
+
+def test_the_fewer_categories_are_known_the_more_rehearsals_there_are() -> None:
+    counts = [n_rehearsals(n_known) for n_known in (2, 10, 30, 60, 100, 1000)]
+    least, most = REHEARSALS
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (most, least)
 
 
 @pytest.mark.parametrize(
@@ -275,67 +291,113 @@ def test_neighbours_along_the_ridge_are_averaged() -> None:
 
 
 def rehearsed(
-    settings: list[Setting], seed: int = 0, noise: float = 0.12
-) -> tuple[Rehearsed, list[Rehearsal], list[np.ndarray]]:
-    """A search; with it the rehearsals, and the columns that the chosen setting gave in each."""
+    settings: list[Setting], seed: int = 0, noise: float = 0.12, n: int = 6
+) -> tuple[Rehearsed, list[np.ndarray], list[Rehearsal]]:
+    """A search; with it the columns that the chosen setting gave in each rehearsal that was held."""
     X, y, _ = blobs(400, 8, 6, noise=noise)
     problem = make_problem(X, y, device="cpu", random_state=seed)
-    rehearsals = draw_rehearsals(problem, REHEARSALS)
-    found, partitioners = rehearse(problem, rehearsals, 8, settings, objective=PARTITION, weight_decay=0.01)
-    assert all(each.temperature == found.chosen.temperature for each in partitioners)
-    return found, rehearsals, [problem.samples.assign(each) for each in partitioners]
+    rehearsals = draw_rehearsals(problem, n)
+    found, trials, ratio = rehearse(problem, rehearsals, 8, settings, objective=PARTITION, weight_decay=0.01)
+    assert np.isfinite(ratio)
+    assert all(trial.partitioner.temperature == found.chosen.temperature for trial in trials)
+    return found, [trial.columns for trial in trials], [trial.rehearsal for trial in trials]
 
 
-def test_a_search_tries_fewer_and_fewer_and_chooses_what_was_always_tried() -> None:
+def test_what_is_clearly_behind_drops_out_and_what_was_always_tried_is_chosen() -> None:
     settings = candidates()
-    found, rehearsals, columns = rehearsed(settings)
+    found, columns, held = rehearsed(settings)
     tried = np.isfinite(found.scores)
     assert found.settings == tuple(settings)
-    assert tried.shape == (REHEARSALS, len(settings))
     assert tried[0].all()
     assert not (tried[1:] & ~tried[:-1]).any()  # what has dropped out stays out
-    counts = tried.sum(axis=1)
-    assert counts.tolist() == [20, 8, 4, 4, 3, 3, 3, 3]
+    assert len(tried) == len(columns) <= 6
     best = settings.index(found.chosen)
     assert tried[:, best].all()
-    assert np.isfinite(found.estimates[best])
+    assert found.firsts[0] == found.chosen
+    assert all(tried[-1, settings.index(setting)] for setting in found.firsts)
     assert found.estimates[best] == found.estimates[tried[-1]].max()
-    assert np.isfinite(found.spread)
     assert found.spread >= 0
     assert ((found.scores[tried] >= 0) & (found.scores[tried] <= 1)).all()
-    assert len(columns) == REHEARSALS
-    for rehearsal, found_there in zip(rehearsals, columns, strict=True):
+    for rehearsal, found_there in zip(held, columns, strict=True):
         assert clustering_accuracy(rehearsal.truth, found_there[rehearsal.hidden]) > 0.95
 
 
-def test_the_better_ones_go_on() -> None:
-    settings = candidates()
-    found, _, _ = rehearsed(settings, noise=0.3)
-    goes_on = np.isfinite(found.scores[1])
-    first = _smoothed(settings, found.scores[0])
-    assert first[goes_on].min() >= first[~goes_on].max()
-    assert first[goes_on].mean() > first[~goes_on].mean() + 0.01
-    last = np.flatnonzero(np.isfinite(found.scores[-1]))
-    assert len(set(found.estimates[last])) == len(last)  # so that there is a best
-    assert found.chosen == settings[last[np.argmax(found.estimates[last])]]
+def test_a_search_ends_when_one_setting_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newkinds.selection.rehearsal.NOISE", 1e-6)  # any difference is clear
+    found, _, _ = rehearsed(candidates(), noise=0.3)
+    assert found.firsts == (found.chosen,)
+    assert np.isfinite(found.scores[1:]).sum() == len(found.scores) - 1
+    assert len(found.scores) == ENOUGH
 
 
 def test_scores_count_what_a_category_can_account_for() -> None:
     """With fewer columns than categories, hidden ones are merged with new ones: found again, but not alone."""
     X, y, _ = blobs(400, 8, 6)
     problem = make_problem(X, y, device="cpu", random_state=0)
-    rehearsals = draw_rehearsals(problem, REHEARSALS)
-    found, partitioners = rehearse(
+    rehearsals = draw_rehearsals(problem, 3)
+    found, trials, ratio = rehearse(
         problem, rehearsals, 7, [Setting(0.1, 30.0)], objective=PARTITION, weight_decay=0.01
     )
-    recoveries = [
-        rehearsal.recovery(problem.samples.assign(partitioner), ~problem.labelled)
-        for rehearsal, partitioner in zip(rehearsals, partitioners, strict=True)
-    ]
-    ratio = recoveries[0].unlabelled_ratio  # of the first round, which has one setting here
-    assert np.isfinite(ratio)
+    recoveries = [trial.recovery for trial in trials]
+    assert ratio == recoveries[0].unlabelled_ratio  # of the first one
     assert found.scores[:, 0] == pytest.approx([recovery.score(ratio) for recovery in recoveries])
     assert found.scores[:, 0].mean() < np.mean([recovery.accuracy for recovery in recoveries]) - 0.01
+
+
+def unlike() -> tuple[Problem, Problem]:
+    """A problem whose categories are long in the same few directions; and narrowed, which changes nothing."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(480) % 8
+    X = 0.6 * np.eye(8, 16)[truth] + rng.normal(size=(480, 16)) * ([0.1] * 8 + [0.5] * 4 + [0.05] * 4)
+    problem = make_problem(X, np.where((truth < 6) & (rng.random(480) < 0.5), truth, -1), random_state=0)
+    return problem, problem.narrowed(8)
+
+
+def test_a_refinement_is_taken_where_it_finds_more_again() -> None:
+    wide, narrow = unlike()
+    assert narrow is wide
+    common: dict[str, Any] = {"objective": PARTITION, "weight_decay": 0.01}
+    first, trials, ratio = rehearse(narrow, draw_rehearsals(narrow, 4), 8, [Setting(0.1, 25.0)], **common)
+    found, refined = rehearse_refinements(wide, first, trials, refinements("self"), ratio=ratio, **common)
+    assert found.chosen.metric == "self"
+    assert found.firsts == first.firsts
+    assert found.settings == (*first.settings, *refinements("self"))
+    assert found.scores.shape == (4, 1 + len(refinements("self")))
+    chosen = found.settings.index(found.chosen)
+    assert found.estimates[chosen] > found.scores[:, 0].mean() + 0.05
+    scores = [trial.recovery.score(ratio) for trial in refined]
+    assert scores == pytest.approx(found.scores[:, chosen].tolist())
+
+
+def test_a_metric_never_learns_from_what_a_rehearsal_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide, narrow = unlike()
+    seen = []
+
+    def watching(samples: Samples, columns: np.ndarray) -> LinearMap:
+        seen.append(columns)
+        return learnt_metric(samples, columns)
+
+    monkeypatch.setattr("newkinds.selection.refinement.learnt_metric", watching)
+    common: dict[str, Any] = {"objective": PARTITION, "weight_decay": 0.01}
+    first, trials, ratio = rehearse(narrow, draw_rehearsals(narrow, 3), 8, [Setting(0.1, 25.0)], **common)
+    rehearse_refinements(wide, first, trials, refinements("within"), ratio=ratio, **common)
+    assert len(seen) == 3
+    for trial, columns in zip(trials, seen, strict=True):
+        assert np.array_equal(columns, trial.rehearsal.labels)
+
+
+def test_a_refinement_that_must_be_is_not_left_out() -> None:
+    X, y, _ = blobs(400, 8, 6)
+    problem = make_problem(X, y, device="cpu", random_state=0)
+    common: dict[str, Any] = {"objective": PARTITION, "weight_decay": 0.01}
+    first, trials, ratio = rehearse(problem, draw_rehearsals(problem, 2), 8, [Setting(0.03, 40.0)], **common)
+    assert first.scores.mean() > 0.96  # little is left to refine
+    kept, _ = rehearse_refinements(problem, first, trials, [Setting(5.0, 0.5, "self")], ratio=ratio, **common)
+    assert kept.chosen == first.chosen
+    forced, _ = rehearse_refinements(
+        problem, first, trials, [Setting(5.0, 0.5, "self")], ratio=ratio, **common, may_be_left_out=False
+    )
+    assert forced.chosen.metric == "self"
 
 
 def test_a_single_setting_is_chosen() -> None:
@@ -349,7 +411,7 @@ def test_a_single_setting_is_chosen() -> None:
 @pytest.mark.slow
 def test_a_search_is_repeatable() -> None:
     settings = [Setting(lam, t) for lam in (0.03, 0.3) for t in (15.0, 25.0, 40.0)]
-    (first, _, columns), (second, _, again) = (rehearsed(settings, seed=5) for _ in range(2))
+    (first, columns, _), (second, again, _) = (rehearsed(settings, seed=5, n=3) for _ in range(2))
     assert first.chosen == second.chosen
     np.testing.assert_array_equal(first.scores, second.scores)
     np.testing.assert_array_equal(first.estimates, second.estimates)
@@ -388,7 +450,8 @@ def test_a_given_lam_goes_with_the_usual_temperature(tiny: tuple[np.ndarray, np.
 def test_what_is_given_is_not_searched(tiny: tuple[np.ndarray, np.ndarray]) -> None:
     warm = PIM(5, lam=0.2, temperature="rehearsal", max_iter=2, random_state=0).fit(*tiny)
     assert warm.lam_ == 0.2
-    assert {each.temperature for each in warm.rehearsal_.settings} == set(TEMPERATURES)
+    by_cosine = [each for each in warm.rehearsal_.settings if each.metric == "cosine"]
+    assert {each.temperature for each in by_cosine} == set(TEMPERATURES)
     strict = PIM(5, temperature=33.0, lam_grid=[0.05, 0.2], max_iter=2, random_state=0).fit(*tiny)
     assert strict.temperature_ == 33.0
     assert {each.lam for each in strict.rehearsal_.settings} == {0.05, 0.2}

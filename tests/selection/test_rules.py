@@ -12,7 +12,6 @@ from newkinds.objective import PARTITION
 from newkinds.selection import rules
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.recipes import RECIPES
-from newkinds.selection.rehearsal import Setting
 from newkinds.selection.rules import (
     LAM_RULES,
     TEMPERATURE_RULES,
@@ -24,6 +23,7 @@ from newkinds.selection.rules import (
     choose_setting,
     labelled_curve,
 )
+from newkinds.selection.settings import Setting
 from newkinds.selection.training import Training
 
 QUESTION = Question(4, PARTITION, RECIPES["newkinds"], Training(max_iter=5), n_init=2)
@@ -46,7 +46,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float | None, floa
     def answering(name: str, rule: Rule) -> Rule:
         def choose(problem: Problem, question: Question) -> Choice:
             calls.append((name, question.lam, question.temperature))
-            return Choice(CHOSEN)
+            return Choice(CHOSEN, (CHOSEN,))
 
         return replace(rule, choose=choose)
 

@@ -152,7 +152,9 @@ def test_the_share_of_known_categories_is_measured(new: list[int]) -> None:
     X, y, truth = collection([40] * 10, new)
     problem = posed(X, y)
     rehearsal = draw_rehearsals(problem, 1)[0]
-    (one,) = try_settings(problem, [rehearsal], 18, [SIZES_SETTING], objective=PARTITION, weight_decay=0.01)
+    (one,) = try_settings(
+        problem, [rehearsal], 18, [SIZES_SETTING], objective=PARTITION, weight_decay=0.01, stage=""
+    )
     before = problem.rng.get_state(legacy=False)["state"]["key"].copy()
     measured = measure_known_share(problem, rehearsal, one, 18, weight_decay=0.01)
     assert (problem.rng.get_state(legacy=False)["state"]["key"] == before).all()  # nothing was drawn
@@ -166,7 +168,7 @@ def test_evened_new_categories_are_as_large_as_known_ones() -> None:
     ratio = size_ratio(problem, share, 12)
     assert ratio == pytest.approx(4.0)
     # A part of the problem is told by its features.
-    part = evened(problem, 12, share, weight_decay=0.01)
+    part = problem.part(evened(problem, 12, share, weight_decay=0.01))
     rows = [
         int(np.flatnonzero((problem.samples.take(np.arange(len(y))) == row).all(1))[0]) for row in _features(part)
     ]

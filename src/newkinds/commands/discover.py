@@ -24,6 +24,7 @@ from newkinds.commands.options import (
     Labels,
     Lam,
     MethodOption,
+    MetricOption,
     MinConfidence,
     NCategories,
     NoCache,
@@ -67,6 +68,7 @@ def discover(
     ] = None,
     lam: Lam = None,
     temperature: Temperature = None,
+    metric: MetricOption = None,
     consensus: Annotated[
         int | None, typer.Option(help="Trainings from different starts that are joined (PIM).")
     ] = None,
@@ -101,6 +103,7 @@ def discover(
         "recipe": recipe,
         "lam": None if lam is None else number_or_name(lam, float),
         "temperature": None if temperature is None else number_or_name(temperature, float),
+        "metric": metric,
         "consensus": consensus,
         "init": None if init is None else read_init(init),
         "n_init": n_init,

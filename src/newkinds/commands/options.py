@@ -13,6 +13,7 @@ from newkinds.names import (
     INITS,
     LABEL_ENDINGS,
     LAM_RULES,
+    METRICS,
     SOURCES,
     listed,
 )
@@ -87,6 +88,10 @@ Lam = Annotated[
     str | None, typer.Option(help=f"Weight of confidence: a number, or {listed((AUTO, *LAM_RULES))} (PIM).")
 ]
 Temperature = Annotated[str | None, typer.Option(help="Scale of the logits: a number, or auto or rehearsal (PIM).")]
+MetricOption = Annotated[
+    str | None,
+    typer.Option("--metric", help=f"How samples are compared: {listed((AUTO, *METRICS))} (PIM)."),
+]
 InitName = Annotated[
     str | None, typer.Option("--init", help=f"Start: {', '.join(INITS)}, or an .npy file of prototypes.")
 ]

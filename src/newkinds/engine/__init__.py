@@ -6,7 +6,9 @@ Features come in as `Samples`, or as an L2-normalised float32 tensor on the devi
 from newkinds.engine.checkpoints import checkpointing
 from newkinds.engine.clustering import Clustering, category_means, kmeans, seed_centroids
 from newkinds.engine.evaluation import Run
+from newkinds.engine.linear_map import LinearMap
 from newkinds.engine.memory import check_fits, clustering_bytes
+from newkinds.engine.moments import scatter_within, second_moment
 from newkinds.engine.partitioner import TEMPERATURE, Committee, Partitioner
 from newkinds.engine.samples import Samples, normalised
 from newkinds.engine.training import Trained, optimise
@@ -15,6 +17,7 @@ __all__ = [
     "TEMPERATURE",
     "Clustering",
     "Committee",
+    "LinearMap",
     "Partitioner",
     "Run",
     "Samples",
@@ -26,5 +29,7 @@ __all__ = [
     "kmeans",
     "normalised",
     "optimise",
+    "scatter_within",
+    "second_moment",
     "seed_centroids",
 ]

@@ -256,19 +256,6 @@ def through_logits(weights: Tensor, batch: Batch, products: Tensor, column_sums:
     return torch.addcmul(gradient, pull[:, :, None], weights, value=-1).mul_(batch.temperature[:, None, None])
 
 
-def second_moment(samples: Samples) -> Tensor:
-    """Mean of z z' over all samples: (features, features)."""
-
-    def lane_sum(lane: slice) -> Tensor:
-        products = torch.zeros(samples.width, samples.width, device=samples.device)
-        for rows in lane_blocks(lane, samples.width, samples.device.type):
-            features = samples.read(rows)
-            add_product(products, features.T, features)
-        return products
-
-    return sum_over_lanes(samples, lane_sum) / len(samples)
-
-
 def _kept_elements(device: torch.device) -> int:
     """`KEPT_ELEMENTS`, or what takes a quarter of a GPU's free memory if that is less."""
     most = KEPT_ELEMENTS[device.type]

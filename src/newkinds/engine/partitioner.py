@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from newkinds.labels import IntArray
+from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import Geometry
 
 FloatArray = npt.NDArray[np.float32]
@@ -42,6 +42,10 @@ class Partitioner:
     temperature: float = TEMPERATURE
     geometry: Geometry = "linear"
 
+    @property
+    def n_categories(self) -> int:
+        return len(self.weights)
+
     def log_probabilities(self, features: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
         """Log-probabilities of shape (samples, categories) of L2-normalised features."""
         result = np.empty((len(features), len(self.weights)))
@@ -49,11 +53,14 @@ class Partitioner:
             result[rows] = log_p.cpu().numpy()
         return result
 
-    def assign(self, features: npt.NDArray[np.floating[Any]] | Tensor) -> IntArray:
-        """Most probable category of each sample, the first of equals, without an array of all probabilities."""
+    def assign(self, features: npt.NDArray[np.floating[Any]] | Tensor, least: float = 0.0) -> IntArray:
+        """Most probable category of each sample, the first of equals, without an array of all probabilities.
+
+        -1 where that probability is below `least`.
+        """
         columns = np.empty(len(features), dtype=np.int64)
         for rows, log_p in self._by_blocks(features):
-            columns[rows] = log_p.argmax(dim=1).cpu().numpy()
+            columns[rows] = _most_probable(log_p.exp_() if least else log_p, least)
         return columns
 
     def verdicts(
@@ -112,14 +119,26 @@ class Committee:
 
     members: tuple[Partitioner, ...]
 
-    def assign(self, features: npt.NDArray[np.floating[Any]] | Tensor) -> IntArray:
-        """Most probable category of each sample, the first of equals."""
+    @property
+    def n_categories(self) -> int:
+        return self.members[0].n_categories
+
+    def assign(self, features: npt.NDArray[np.floating[Any]] | Tensor, least: float = 0.0) -> IntArray:
+        """Most probable category of each sample, the first of equals; -1 where its probability is below `least`."""
         columns = np.empty(len(features), dtype=np.int64)
         for votes in zip(*(member._by_blocks(features) for member in self.members), strict=True):
             rows = votes[0][0]
             probabilities = torch.stack([log_p.exp() for _, log_p in votes]).sum(0)
-            columns[rows] = probabilities.argmax(dim=1).cpu().numpy()
+            columns[rows] = _most_probable(probabilities, least * len(votes))
         return columns
+
+
+def _most_probable(scores: Tensor, least: float) -> IntArray:
+    """Column of the highest score of each row, the first of equals; -1 where that is below `least`, unless 0."""
+    columns: IntArray = scores.argmax(dim=1).cpu().numpy()
+    if least:
+        columns[(scores.amax(dim=1) < least).cpu().numpy()] = UNLABELLED
+    return columns
 
 
 def scale(weights: Tensor, temperature: Tensor, euclidean: Tensor | bool) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ lanes. Sums over the samples are taken within each lane first, then over the lan
 processes find what one finds, to the last bit if their processors round alike.
 """
 
+import copy
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from newkinds.engine.linear_map import LinearMap
 from newkinds.engine.partitioner import Committee, Partitioner, blocks
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
@@ -77,6 +79,7 @@ class Samples:
         self._half: Tensor | None = None
         self._held = (slice(0, 0), torch.empty(0, self.width))
         self._fingerprint: IntArray | None = None
+        self._origin: tuple[Samples, LinearMap] | None = None
         if isinstance(source, Tensor):
             self.device = source.device
             self._resident = source[self.own]
@@ -84,9 +87,7 @@ class Samples:
         self.device = torch.device("cpu") if device is None else device
         self._source = source
         self._inverse = self._inverse_lengths()
-        if least_over_processes(
-            int((self.own.stop - self.own.start) * self.width * 4 <= _most_resident(self.device))
-        ):
+        if self._fits():
             resident = torch.empty(self.own.stop - self.own.start, self.width, device=self.device)
             for rows in _rows(self.own, CHECKED_ROWS):
                 resident[self.within(rows)] = self._load(rows)
@@ -95,6 +96,25 @@ class Samples:
     @classmethod
     def of(cls, features: "Samples | Tensor") -> "Samples":
         return features if isinstance(features, Samples) else cls(features)
+
+    def mapped(self, linear: LinearMap) -> "Samples":
+        """The same samples after a linear map; those that are not held in memory are mapped as they are read."""
+        mapped = copy.copy(self)
+        mapped.width, mapped._origin = linear.width, (self, linear)
+        mapped._resident = mapped._half = mapped._fingerprint = None
+        mapped._held = (slice(0, 0), torch.empty(0, linear.width))
+        if mapped._fits():
+            resident = torch.empty(self.own.stop - self.own.start, linear.width, device=self.device)
+            for lane in self.lanes:  # the same products however many processes there are
+                for rows in _rows(lane, CHECKED_ROWS):
+                    resident[self.within(rows)] = linear.apply(self.read(rows))
+            mapped._resident = resident
+        return mapped
+
+    def _fits(self) -> bool:
+        """Whether every process can hold its features ready."""
+        needed = (self.own.stop - self.own.start) * self.width * 4
+        return bool(least_over_processes(int(needed <= _most_resident(self.device))))
 
     def __len__(self) -> int:
         return self._n
@@ -133,9 +153,7 @@ class Samples:
         taken = torch.zeros(len(indices), self.width, device=self.device)
         local = np.flatnonzero((indices >= self.own.start) & (indices < self.own.stop))
         for positions in np.array_split(local, max(1, len(local) // CHECKED_ROWS)):
-            rows = indices[positions]
-            features = self._load(rows) if self._resident is None else self._resident[rows - self.own.start]
-            taken[torch.from_numpy(positions).to(self.device)] = features
+            taken[torch.from_numpy(positions).to(self.device)] = self._load(indices[positions])
         return sum_over_processes(taken)
 
     def gather(self, own_values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -146,8 +164,16 @@ class Samples:
             return values
         return sum_over_processes(torch.from_numpy(values).to(self.device)).cpu().numpy()
 
-    def assign(self, partitioner: Partitioner | Committee, among: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Most probable category of each sample, or only of the samples that the mask `among` marks."""
+    def assign(
+        self,
+        partitioner: Partitioner | Committee,
+        among: npt.NDArray[np.bool_] | None = None,
+        least: float = 0.0,
+    ) -> IntArray:
+        """Most probable category of each sample, or only of the samples that the mask `among` marks.
+
+        -1 where its probability is below `least`.
+        """
         own_columns = np.zeros(self.own.stop - self.own.start, dtype=np.int64)
         for rows in _rows(self.own, CHECKED_ROWS):
             marked = np.arange(rows.stop - rows.start) if among is None else np.flatnonzero(among[rows])
@@ -155,7 +181,7 @@ class Samples:
                 features = self.read(rows)
                 if among is not None:
                     features = features[torch.from_numpy(marked).to(features.device)]
-                own_columns[self.within(rows)][marked] = partitioner.assign(features)
+                own_columns[self.within(rows)][marked] = partitioner.assign(features, least)
         columns: IntArray = self.gather(own_columns)
         return columns if among is None else columns[among]
 
@@ -180,6 +206,12 @@ class Samples:
         return self._fingerprint
 
     def _load(self, rows: slice | IntArray) -> Tensor:
+        """The features of some of this process's samples, from where they come from."""
+        if self._resident is not None:
+            return self._resident[self.within(rows) if isinstance(rows, slice) else rows - self.own.start]
+        if self._origin is not None:
+            origin, linear = self._origin
+            return linear.apply(origin.read(rows) if isinstance(rows, slice) else origin._load(rows))
         block = np.array(self._source[rows], order="C")  # a copy: nothing else of a memory map stays in memory
         if self._inverse is None:
             return torch.from_numpy(normalised(block).astype(np.float32, copy=False)).to(self.device)

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from newkinds.engine.checkpoints import Arrays, Checkpoint
-from newkinds.engine.evaluation import Batch, BlockEvaluator, Run, second_moment
+from newkinds.engine.evaluation import Batch, BlockEvaluator, Run
 from newkinds.engine.memory import VECTORS, check_fits, training_bytes
+from newkinds.engine.moments import second_moment
 from newkinds.engine.partitioner import Partitioner
 from newkinds.engine.samples import Samples
 from newkinds.engine.solvers import LBFGS, Adam, Solver

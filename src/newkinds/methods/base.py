@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from newkinds.engine import Partitioner, normalised
+from newkinds.engine import LinearMap, Partitioner, normalised
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, category_names, named_labels
 from newkinds.methods.parameters import (
@@ -35,6 +35,8 @@ ASSESSED_ROWS = 1 << 12
 """Samples that `assess` looks at at a time."""
 FITTED_ARRAYS = ("weights", "temperature", "categories", "known_categories", "labels")
 """Fitted attributes (without the underscore) that make up a saved model."""
+METRIC_ARRAYS = ("metric_centre", "metric_matrix")
+"""The map to the metric, also saved; a model by the cosine has none."""
 CALIBRATION_ARRAY = "calibration"
 """The numbers of a `Calibration`, also saved; models of before there were any have none."""
 LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_", "suggestions_")
@@ -48,7 +50,8 @@ class Outcome:
     """What a method hands back to the contract: known categories first, in the order of `Problem.known`.
 
     `facts` are the method's own fitted attributes (name without the trailing underscore → value); `stability` says
-    how far each category is found again by several trainings, see `newkinds.selection.consensus`.
+    how far each category is found again by several trainings, see `newkinds.selection.consensus`; `metric_map`
+    leads from unit features to those that the partitioner takes, where these are others.
     """
 
     partitioner: Partitioner
@@ -58,6 +61,7 @@ class Outcome:
     calibration: Calibration = field(default_factory=Calibration)
     facts: dict[str, Any] = field(default_factory=dict)
     stability: npt.NDArray[np.float64] | None = None
+    metric_map: LinearMap | None = None
 
 
 class Assessment(NamedTuple):
@@ -85,7 +89,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         Name of every id: the label for known ones, new-1, new-2, … for discovered ones.
     n_categories_ : int
     weights_ : ndarray of shape (n_categories_, n_features_in_)
-        One prototype a category, in the order of `categories_`.
+        One prototype a category, in the order of `categories_`; in the metric, where there is one.
+    metric_map_ : LinearMap or None
+        Leads from features of unit length to those that `weights_` apply to; None where these are the same.
     temperature_ : float
     calibration_ : Calibration
         How probabilities and novelty are corrected by what rehearsals showed; without any, not at all.
@@ -227,6 +233,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         position = np.empty(n_categories, dtype=np.int64)
         position[order] = np.arange(n_categories)
         self.weights_ = outcome.partitioner.weights[order]
+        self.metric_map_ = outcome.metric_map
         self.temperature_ = float(outcome.partitioner.temperature)
         self.calibration_ = outcome.calibration
         self.stability_ = None if outcome.stability is None else outcome.stability[order]
@@ -337,7 +344,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
 
     def _unit(self, features: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[np.floating[Any]]:
         """Features as the partitioner takes them; `first_row` as in `newkinds.engine.normalised`."""
-        return normalised(features, first_row)
+        unit = normalised(features, first_row)
+        return unit if self.metric_map_ is None else self.metric_map_.apply_precisely(unit)
 
     @property
     def partitioner_(self) -> Partitioner:
@@ -362,6 +370,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         """The fitted state as arrays; `restore` takes them back."""
         check_is_fitted(self)
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in FITTED_ARRAYS}
+        if self.metric_map_ is not None:
+            arrays |= dict(zip(METRIC_ARRAYS, (self.metric_map_.centre, self.metric_map_.matrix), strict=True))
         return arrays | {CALIBRATION_ARRAY: np.array(astuple(self.calibration_))}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
@@ -390,6 +400,9 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.weights_, self.temperature_, self.calibration_ = weights, temperature, calibration
         self.categories_, self.known_categories_, self.labels_ = categories, known, labels
         self.n_categories_, self.n_features_in_ = weights.shape
+        self.metric_map_ = _saved_metric(arrays, weights.shape[1])
+        if self.metric_map_ is not None:
+            self.n_features_in_ = len(self.metric_map_.centre)
         self.n_categories_search_ = self.stability_ = self.label_doubts_ = None
         self._name_categories(None)
         return self
@@ -417,6 +430,18 @@ def _saved_ids(name: str, array: npt.NDArray[Any]) -> IntArray:
     if ids.size and ids.min() < 0:
         raise InputError(f"the saved {name} should not be negative")
     return ids
+
+
+def _saved_metric(arrays: dict[str, npt.NDArray[Any]], width: int) -> LinearMap | None:
+    """The saved map to features of so many directions, if there is one."""
+    saved = [name for name in METRIC_ARRAYS if name in arrays]
+    if not saved:
+        return None
+    if len(saved) < len(METRIC_ARRAYS):
+        raise InputError("the saved model lacks a part of its metric")
+    centre = check_saved_floats("centre of the metric", arrays[METRIC_ARRAYS[0]], (None,))
+    matrix = check_saved_floats("matrix of the metric", arrays[METRIC_ARRAYS[1]], (len(centre), width))
+    return LinearMap(centre.astype(np.float32), matrix.astype(np.float32))
 
 
 def _saved_calibration(array: npt.NDArray[Any] | None) -> Calibration:

@@ -5,23 +5,25 @@ released code departs from their paper in several places. `newkinds.selection.re
 table in `PIM`'s documentation shows them side by side.
 """
 
-from dataclasses import replace
+import itertools
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import Run
+from newkinds.engine import LinearMap, Run
 from newkinds.methods.base import Outcome
 from newkinds.methods.infomax import InfoMax
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
-from newkinds.names import AUTO, CountRule, Init, RecipeName, Seeding, SolverName
+from newkinds.names import AUTO, METRICS, CountRule, Init, MetricName, RecipeName, Seeding, SolverName
 from newkinds.objective import PARTITION, Objective
-from newkinds.selection.consensus import Consensus, find_consensus
+from newkinds.selection.consensus import find_consensus
 from newkinds.selection.n_categories import Search
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import RECIPES, Recipe
-from newkinds.selection.rehearsal import REHEARSED, Setting
+from newkinds.selection.refinement import refine
+from newkinds.selection.rehearsal import FloatArray
 from newkinds.selection.rules import (
     LAM_RULES,
     TEMPERATURE_RULES,
@@ -34,6 +36,8 @@ from newkinds.selection.sizes import expected_shares
 
 CONSENSUS_TOLERANCE = 2e-4
 """Of the trainings whose consensus is only the start of another."""
+CONSENSUS_SAMPLES = 1 << 15
+"""Samples that those trainings have: a larger collection gives an excerpt."""
 
 
 class PIM(InfoMax):
@@ -146,6 +150,7 @@ n_iter_, stopped_
         "lam": [NOT_NEGATIVE, one_of((AUTO, *LAM_RULES))],
         "lam_grid": ["array-like", None],
         "temperature": [POSITIVE, one_of((AUTO, *TEMPERATURE_RULES))],
+        "metric": [one_of((AUTO, *METRICS))],
         "consensus": [POSITIVE_INTEGER, None],
     }
 
@@ -157,6 +162,7 @@ n_iter_, stopped_
         lam: float | str = "auto",
         lam_grid: npt.ArrayLike | None = None,
         temperature: float | str = "auto",
+        metric: str = "auto",
         consensus: int | None = None,
         init: Init | npt.ArrayLike = "sskm",
         n_init: int | None = None,
@@ -173,8 +179,9 @@ n_iter_, stopped_
         self.recipe = recipe
         self.lam = lam
         self.lam_grid = lam_grid
-        self.consensus = consensus
         self.temperature = temperature
+        self.metric = metric
+        self.consensus = consensus
         self.init = init
         self.n_init = n_init
         self.seeding = seeding
@@ -213,18 +220,29 @@ n_iter_, stopped_
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         choice = self._choose(own_generator(problem), n_categories)
         shares = expected_shares(choice.ratio, problem.n_known, n_categories)
-        consensus = self._consensus(problem, n_categories, choice.setting, shares)
-        start = self._start(problem, n_categories) if consensus is None else consensus.prototypes
-        run = Run(start, self._objective.at(choice.setting.lam), choice.setting.temperature, shares=shares)
-        facts = {"lam_curve": choice.lam_curve, "rehearsal": choice.rehearsal, "size_ratio": choice.ratio}
-        outcome = self._partition(problem, run, facts)
+        final = self._final_start(problem, n_categories, choice, shares)
+        setting = choice.setting
+        run = Run(final.start, self._objective.at(setting.lam), setting.temperature, shares=shares)
+        facts = {
+            "metric": setting.metric,
+            "lam_curve": choice.lam_curve,
+            "rehearsal": choice.rehearsal,
+            "size_ratio": choice.ratio,
+        }
+        metric_map = final.metric_map
+        trained = problem if metric_map is None else replace(problem, samples=problem.samples.mapped(metric_map))
+        outcome = self._partition(trained, run, facts)
         unlabelled = outcome.columns[~problem.labelled]
         share_new = float((unlabelled >= problem.n_known).mean()) if unlabelled.size else 0.0
-        stability = None if consensus is None else consensus.stability
-        return replace(outcome, calibration=choice.calibration.at_share(share_new), stability=stability)
+        return replace(
+            outcome,
+            calibration=choice.calibration.at_share(share_new),
+            stability=final.stability,
+            metric_map=metric_map,
+        )
 
     def _choose(self, problem: Problem, n_categories: int) -> Choice:
-        """lam and the temperature, as given or by their rules."""
+        """lam, the temperature and the metric, as given or by their rules."""
         question = Question(
             n_categories,
             self._objective,
@@ -233,25 +251,53 @@ n_iter_, stopped_
             self._restarts(),
             self.seeding,
             lam_grid=None if self.lam_grid is None else check_lam_grid(self.lam_grid),
+            metric=None if self.metric == AUTO else cast(MetricName, self.metric),
         )
         return choose_setting(problem, self.lam, self.temperature, question)
 
-    def _consensus(
-        self, problem: Problem, n_categories: int, setting: Setting, shares: npt.NDArray[np.float64] | None
-    ) -> Consensus | None:
-        """The consensus of trainings from different starts; None where there is to be a single start."""
-        n_runs = self._recipe().consensus if self.consensus is None else int(self.consensus)
-        if n_runs == 1 or not isinstance(self.init, str):
-            return None
-        part = problem.excerpt(n_categories, REHEARSED)
-        objective = self._objective.at(setting.lam)
+    def _final_start(
+        self, problem: Problem, n_categories: int, choice: Choice, shares: FloatArray | None
+    ) -> "FinalStart":
+        """What the last training starts from: one start, or the consensus of trainings from several.
+
+        In a metric, a training by the cosine comes before it.
+        """
+        in_metric = choice.setting.metric != "cosine"
+        n_members = self._recipe().consensus if self.consensus is None else int(self.consensus)
+        if n_members == 1 or not isinstance(self.init, str):
+            start = self._start(problem, n_categories)
+            if not in_metric:
+                return FinalStart(start)
+            wide = narrow = problem.excerpt(n_categories, CONSENSUS_SAMPLES)
+            starts, tolerance = [start], 0.0
+        else:
+            wide = problem.excerpt(n_categories, CONSENSUS_SAMPLES)
+            narrow = wide.narrowed(n_categories) if choice.rehearsal else wide
+            starts = [self._start(narrow, n_categories, n_init=1) for _ in range(n_members)]
+            tolerance = CONSENSUS_TOLERANCE
+        settings = list(itertools.islice(itertools.cycle(choice.firsts), len(starts)))
         runs = [
-            Run(self._start(part, n_categories, n_init=1), objective, setting.temperature, shares=shares)
-            for _ in range(n_runs)
+            Run(start, self._objective.at(setting.lam), setting.temperature, shares=shares)
+            for start, setting in zip(starts, settings, strict=True)
         ]
-        trained = self._training(CONSENSUS_TOLERANCE).train(part, runs, "consensus")
-        best_first = np.argsort([trained.curve(r)[-1] for r in range(n_runs)], kind="stable")
-        return find_consensus(part, [trained.partitioners[r] for r in best_first])
+        trained = self._training(tolerance).train(narrow, runs, "consensus" if len(runs) > 1 else "first training")
+        # The best leads; objectives can be compared where the setting is the same.
+        order = sorted(range(len(runs)), key=lambda r: (choice.firsts.index(settings[r]), trained.curve(r)[-1]))
+        consensus = find_consensus(narrow, [trained.partitioners[r] for r in order])
+        stability = consensus.stability if len(runs) > 1 else None
+        if in_metric:
+            refined = refine(wide, wide.columns, narrow.samples, consensus.committee, choice.setting.metric)
+            return FinalStart(refined.start, refined.linear, stability)
+        return FinalStart(consensus.prototypes(wide.samples), None, stability)
+
+
+@dataclass(frozen=True)
+class FinalStart:
+    """What the last training starts from, and in which metric it is done; see `Outcome.stability`."""
+
+    start: npt.NDArray[np.float32]
+    metric_map: LinearMap | None = None
+    stability: npt.NDArray[np.float64] | None = None
 
 
 def own_generator(problem: Problem) -> Problem:

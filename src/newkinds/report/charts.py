@@ -3,6 +3,11 @@
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
+METRIC_WORDS = {
+    "cosine": "Samples were compared by the angle between their features.",
+    "within": "Directions in which samples of one known kind differ counted little.",
+    "self": "Directions in which samples of one kind differ counted little, by what a first look was sure of.",
+}
 COUNT_SCORES = {"silhouette": "silhouette", "rehearsal": "hidden categories recovered"}
 """What a rule for the number of categories judges by, where it is not the labelled accuracy."""
 
@@ -25,6 +30,8 @@ def how_facts(record: dict[str, Any]) -> list[list[str]]:
         facts.append(
             ["λ", f"{chosen['lam']:.3g}", "How much weight it has that samples are put into kinds definitely."]
         )
+    if chosen.get("metric") is not None:
+        facts.append(["metric", chosen["metric"], METRIC_WORDS.get(chosen["metric"], "How samples were compared.")])
     facts.append(["temperature", f"{chosen['temperature']:g}", "How sharply similarity turns into probability."])
     if (ratio := chosen.get("size_ratio")) is not None:
         facts.append(
@@ -53,8 +60,12 @@ def curve_charts(record: dict[str, Any]) -> list[dict[str, Any]]:
                 percent=True,
             )
         )
+    final = (chosen["lam"], chosen["temperature"])
     if curves.get("rehearsal"):
-        charts.append(_heat(curves["rehearsal"], (chosen["lam"], chosen["temperature"])))
+        first = final if chosen.get("first") is None else tuple(reversed(chosen["first"]))
+        charts.append(_heat("How λ and the temperature were chosen", curves["rehearsal"], first))
+    if curves.get("refinement"):
+        charts.append(_heat("How the last training, in the metric, was chosen", curves["refinement"], final))
     if curves["n_categories"]:
         rule = chosen["n_categories_rule"]
         charts.append(
@@ -94,13 +105,13 @@ def _curve(
     }
 
 
-def _heat(rows: list[list[float]], chosen: tuple[float, float]) -> dict[str, Any]:
+def _heat(title: str, rows: list[list[float]], chosen: tuple[float, ...]) -> dict[str, Any]:
     shares = {(lam, temperature): share for temperature, lam, share, *_ in rows}
     lams = sorted({lam for lam, _ in shares})
     temperatures = sorted({temperature for _, temperature in shares})
     return {
         "kind": "heat",
-        "title": "How λ and the temperature were chosen",
+        "title": title,
         "text": "Rehearsals hid known labels; the cells say how much of them each pair found again.",
         "x_label": "λ",
         "y_label": "temperature",

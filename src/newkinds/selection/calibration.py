@@ -13,11 +13,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, logsumexp
 
-from newkinds.engine import Partitioner
 from newkinds.labels import IntArray
 from newkinds.metrics import match_categories
-from newkinds.selection.problem import Problem
-from newkinds.selection.rehearsal import FloatArray, Rehearsal
+from newkinds.selection.rehearsal import FloatArray, Trial
 
 CALIBRATED = 1 << 14
 """Hidden samples of one rehearsal that are looked at."""
@@ -63,24 +61,22 @@ class Calibration:
         return np.asarray(expit(self.slope * logit(np.clip(raw, EXTREME, 1 - EXTREME)) + self.intercept))
 
 
-def calibrate(
-    problem: Problem, rehearsals: Sequence[Rehearsal], partitioners: Sequence[Partitioner]
-) -> Calibration:
+def calibrate(trials: Sequence[Trial]) -> Calibration:
     """Learn from what partitioners, trained one in each rehearsal, said of the samples hidden from them."""
-    matched_logs, matched_columns, logs, is_new, n_kept = [], [], [], [], []
-    for rehearsal, partitioner in zip(rehearsals, partitioners, strict=True):
+    logs, is_right, is_new, n_kept = [], [], [], []
+    for trial in trials:
+        rehearsal, partitioner = trial.rehearsal, trial.partitioner
         hidden = np.flatnonzero(rehearsal.hidden)
         most = max(1, min(CALIBRATED, CALIBRATED_ELEMENTS // len(partitioner.weights)))
         places = _spread(np.arange(len(hidden)), most)
         truth = rehearsal.truth[places]
-        log_p = partitioner.log_probabilities(problem.samples.take(hidden[places]).cpu().numpy())
-        columns = _own_columns(truth, log_p.argmax(1), rehearsal.n_kept)
-        matched_logs.append(log_p[columns >= 0])
-        matched_columns.append(columns[columns >= 0])
+        log_p = partitioner.log_probabilities(trial.problem.samples.take(hidden[places]).cpu().numpy())
+        predicted = log_p.argmax(1)
+        is_right.append(predicted == _own_columns(truth, predicted, rehearsal.n_kept))
         logs.append(log_p)
         is_new.append(truth >= rehearsal.n_kept)
         n_kept.append(rehearsal.n_kept)
-    sharpness = _fit_sharpness(matched_logs, matched_columns)
+    sharpness = _fit_sharpness(logs, np.concatenate(is_right))
     odds = [_log_odds_of_new(log_p, kept, sharpness) for log_p, kept in zip(logs, n_kept, strict=True)]
     new = np.concatenate(is_new)
     if new.all() or not new.any():
@@ -96,15 +92,16 @@ def _own_columns(truth: IntArray, predicted: IntArray, n_kept: int) -> IntArray:
     return np.array([column_of.get(int(category), -1) for category in truth])
 
 
-def _fit_sharpness(logs: Sequence[FloatArray], columns: Sequence[npt.NDArray[np.int64]]) -> float:
-    """The factor of the logits under which the truth is most probable."""
+def _fit_sharpness(logs: Sequence[FloatArray], is_right: npt.NDArray[np.bool_]) -> float:
+    """The factor of the logits under which the largest probabilities say best which samples are put right.
+
+    Samples of a category that was not found at all count: they are put wrong, with some confidence.
+    """
 
     def loss(log_factor: float) -> float:
-        picked = [
-            np.take_along_axis(log_softmax(np.exp(log_factor) * log_p, axis=1), column[:, None], axis=1)
-            for log_p, column in zip(logs, columns, strict=True)
-        ]
-        return float(-np.concatenate(picked).mean())
+        highest = [log_softmax(np.exp(log_factor) * log_p, axis=1).max(axis=1) for log_p in logs]
+        confidence = np.clip(np.exp(np.concatenate(highest)), EXTREME, 1 - EXTREME)
+        return float(-np.log(np.where(is_right, confidence, 1 - confidence)).mean())
 
     bounds = (np.log(SOFTEST), np.log(SHARPEST))
     return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x))

@@ -1,8 +1,8 @@
 """Consensus: one partition out of several trainings that differ in their start.
 
 Trainings from different starts agree on most categories and fail on different ones. Their categories are matched
-(Hungarian method, on the samples they share), their probabilities averaged, and the prototypes of the result are
-the start of the last training.
+(Hungarian method, on the samples they share) and their probabilities averaged. The last training starts from the
+prototypes of the result.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from newkinds.engine import Committee, Partitioner, category_means
+from newkinds.engine import Committee, Partitioner, Samples, category_means
 from newkinds.labels import IntArray
 from newkinds.selection.problem import Problem
 
@@ -22,15 +22,27 @@ class Consensus:
 
     Attributes
     ----------
-    prototypes : ndarray of shape (categories, features)
+    committee : Committee
+        The trainings, their categories in the same order.
+    columns : ndarray of shape (samples,)
+        The category that they agree on; that of its label for a labelled sample.
     stability : ndarray of shape (categories,)
         How far each category is found again by the trainings: the mean overlap (intersection over union, of the
         unlabelled samples) with the category that each of them matched to it. 1: all of them found the same
         samples. NaN without samples.
     """
 
-    prototypes: npt.NDArray[np.float32]
+    committee: Committee
+    columns: IntArray
     stability: npt.NDArray[np.float64]
+
+    def prototypes(self, samples: Samples) -> npt.NDArray[np.float32]:
+        """Means of the categories; where one has no sample, the weights of the first training or, if the samples
+        are wider than those it took, their middle."""
+        weights = self.committee.members[0].weights
+        if weights.shape[1] != samples.width:
+            weights = np.zeros((len(weights), samples.width), dtype=np.float32)
+        return category_means(samples, self.columns, weights)
 
 
 def find_consensus(problem: Problem, partitioners: list[Partitioner]) -> Consensus:
@@ -47,11 +59,12 @@ def find_consensus(problem: Problem, partitioners: list[Partitioner]) -> Consens
         order = _matching(reference, columns, problem.n_known, n_categories)
         aligned.append(Partitioner(other.weights[order], other.temperature, other.geometry))
         votes.append(np.argsort(order)[columns])
-    agreed = problem.samples.assign(Committee(tuple(aligned)))
+    committee = Committee(tuple(aligned))
+    agreed = problem.samples.assign(committee)
     unlabelled = ~problem.labelled
     overlaps = [_overlaps(agreed[unlabelled], columns[unlabelled], n_categories) for columns in votes]
     columns = np.where(problem.labelled, problem.columns, agreed)
-    return Consensus(category_means(problem.samples, columns, leader.weights), np.mean(overlaps, axis=0))
+    return Consensus(committee, columns, np.mean(overlaps, axis=0))
 
 
 def _overlaps(columns: IntArray, others: IntArray, n_categories: int) -> npt.NDArray[np.float64]:

@@ -111,7 +111,11 @@ class _Observation:
 
 
 def count_categories(problem: Problem, lower: int, upper: int, weight_decay: float = 0.01) -> Count:
-    """Estimate the number of categories, which is looked for between two bounds."""
+    """Estimate the number of categories, which is looked for between two bounds.
+
+    Numbers are compared in few directions, see `Problem.narrowed`.
+    """
+    problem = problem.narrowed(2 * problem.n_known)
     search = _Search(problem, draw_rehearsals(problem, COUNTING_REHEARSALS), weight_decay)
     search.look_around(min(max(2 * problem.n_known, lower), upper))
     if search.evenness < LEAST_EVENNESS:

@@ -1,49 +1,79 @@
-"""A metric that labels teach: directions in which samples of one category differ among themselves matter little.
+"""How samples are compared: by the plain cosine, or in a metric that categories teach.
 
-Features are centred between the labelled categories, scaled by the inverse root of the covariance within them, then
-to unit length. A covariance from few labels is unsure, so it is mixed with that of a sphere. (The mean of all
-samples would be a worse centre: it is nearest to the largest categories, whose samples would seem to differ most.)
+Directions in which samples of one category differ among themselves matter little. Features are centred between the
+categories, scaled by the inverse root of the covariance within them, then to unit length. A covariance from few
+samples is unsure, so it is mixed with that of a sphere. (The mean of all samples would be a worse centre: it is
+nearest to the largest categories, whose samples would seem to differ most.)
+
+"within" learns from the labelled samples only. Their categories may vary in other ways than new ones do; "self"
+learns from every sample that a first training, by the cosine, was sure of.
 """
 
-from dataclasses import dataclass
-
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize, one_hot
+
+from newkinds.discriminants import within_covariance
+from newkinds.engine import LinearMap, Samples, scatter_within, second_moment
+from newkinds.labels import IntArray
+
+SURE = 0.8
+"""Probability from which a sample teaches the metric of "self"."""
+NARROW = 128
+"""Directions that are enough to compare settings and numbers of categories."""
+FOR_EACH_CATEGORY = 0.5
+"""The same for each category, where there are many."""
+WORTHWHILE = 0.75
+"""Only so few times as many directions are taken: a product of nearly the same size is no faster."""
+WIDEST = 512
+"""Directions in which a metric is learnt: a covariance of more would say little and take long."""
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A linear map: `(features - centre) @ matrix`, scaled to unit length."""
-
-    centre: Tensor
-    matrix: Tensor
-
-    def apply(self, features: Tensor) -> Tensor:
-        return normalize((features - self.centre) @ self.matrix)
+def narrow_map(samples: Samples, n_categories: int) -> LinearMap | None:
+    """The map to the few directions in which most of the features lies; None where that would save nothing."""
+    width = max(NARROW, int(FOR_EACH_CATEGORY * n_categories))
+    return _principal(samples, width) if width < WORTHWHILE * samples.width else None
 
 
-def within_metric(features: Tensor, categories: Tensor, strength: float) -> Metric:
-    """The metric by labelled samples; `strength` is the part of their covariance in the mixture, below 1.
+def learnt_metric(samples: Samples, columns: IntArray) -> LinearMap:
+    """The metric that some samples teach; `columns` are their categories, -1 for those that do not take part."""
+    if samples.width > WIDEST:
+        first = _principal(samples, WIDEST)
+        rest = learnt_metric(samples.mapped(first), columns)
+        return LinearMap(first.matrix @ rest.centre, first.matrix @ rest.matrix)
+    scatter, centre, degrees = scatter_within(samples, columns)
+    covariance = within_covariance(scatter.cpu().double().numpy(), degrees)
+    return _whitening(centre, torch.from_numpy(covariance))
+
+
+def within_metric(samples: Samples, columns: IntArray, strength: float) -> LinearMap:
+    """The same, `strength` being the part of the covariance in the mixture, below 1.
 
     Examples
     --------
     >>> features = torch.tensor([[0.0, 1.0], [0.0, 3.0], [5.0, 1.0], [5.0, 3.0]])
-    >>> metric = within_metric(features, torch.tensor([0, 0, 1, 1]), strength=0.5)
-    >>> metric.matrix  # the second direction, in which categories vary, counts less
-    tensor([[1.4142, 0.0000],
-            [0.0000, 0.8165]])
+    >>> metric = within_metric(Samples(features), np.array([0, 0, 1, 1]), strength=0.5)
+    >>> metric.matrix.round(3)  # the second direction, in which categories vary, counts less
+    array([[1.414, 0.   ],
+           [0.   , 0.816]], dtype=float32)
     """
-    members = one_hot(categories).to(features)
-    members = members[:, members.any(0)]
-    means = members.T @ features / members.sum(0)[:, None]
-    centre = means.mean(0)
-    around = features - members @ means
-    covariance = (around.T @ around).cpu().double()
+    scatter, centre, _ = scatter_within(samples, columns)
+    covariance = scatter.cpu().double()
     even = torch.eye(len(covariance), dtype=torch.float64) * covariance.trace() / len(covariance)
     if not covariance.trace() > 0:  # no category has two samples that differ
-        return Metric(centre, torch.eye(len(covariance)).to(features))
-    mixed = (strength * covariance + (1 - strength) * even) / (covariance.trace() / len(covariance))
-    root = torch.linalg.cholesky(mixed)
+        return _whitening(centre, torch.eye(len(covariance), dtype=torch.float64))
+    return _whitening(centre, strength * covariance + (1 - strength) * even)
+
+
+def _whitening(centre: Tensor, covariance: Tensor) -> LinearMap:
+    """The map after which a covariance is that of a sphere."""
+    root = torch.linalg.cholesky(covariance / (covariance.trace() / len(covariance)))
     inverse = torch.linalg.solve_triangular(root, torch.eye(len(root), dtype=torch.float64), upper=False)
-    return Metric(centre, inverse.T.to(features))
+    return LinearMap(centre.cpu().numpy(), np.ascontiguousarray(inverse.T.float().numpy()))
+
+
+def _principal(samples: Samples, width: int) -> LinearMap:
+    """The map to the directions in which features, not centred, are longest."""
+    _, directions = torch.linalg.eigh(second_moment(samples).cpu().double())  # ascending
+    matrix = np.ascontiguousarray(directions[:, -width:].float().numpy())
+    return LinearMap(np.zeros(samples.width, dtype=np.float32), matrix)

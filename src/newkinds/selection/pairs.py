@@ -26,6 +26,7 @@ import torch
 from scipy.stats import norm as normal
 from torch import Tensor
 
+from newkinds.engine import Samples
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.selection.metric import within_metric
 from newkinds.selection.problem import Problem
@@ -139,8 +140,7 @@ class _Across:
         for _ in range(SET_ASIDE):
             aside = np.sort(generator.choice(n_known, n_aside, replace=False))
             of_aside = np.isin(columns, aside)
-            kept = torch.from_numpy(columns[~of_aside]).to(features.device)
-            metric = within_metric(features[torch.from_numpy(~of_aside)], kept, STRENGTH)
+            metric = within_metric(Samples(features[torch.from_numpy(~of_aside)]), columns[~of_aside], STRENGTH)
             mapped = metric.apply(features[torch.from_numpy(of_aside)])
             group = np.searchsorted(aside, columns[of_aside])
             thresholds = _thresholds(mapped, group, n_aside, generator)
@@ -219,8 +219,7 @@ def _similar_pairs(
     n_groups = len(hidden) + 2
     features = problem.samples.take(rows)
     kept = _some(np.flatnonzero(rehearsal.labels != UNLABELLED), generator)
-    categories = torch.from_numpy(rehearsal.labels[kept]).to(features.device)
-    metric = within_metric(problem.samples.take(kept), categories, STRENGTH)
+    metric = within_metric(Samples(problem.samples.take(kept)), rehearsal.labels[kept], STRENGTH)
     features = metric.apply(features)
     thresholds = _thresholds(features, group, len(hidden), generator)
     pairs = _count_pairs(features, group, n_groups, thresholds)

@@ -15,6 +15,7 @@ from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray, check_labels, known_categories, to_columns
 from newkinds.metrics import clustering_accuracy
 from newkinds.runtime import check_memory, n_processes, resolve_device
+from newkinds.selection.metric import narrow_map
 
 FLOATS = (np.float64, np.float32, np.float16)
 """Types of features that are worked on as they come; others become the first."""
@@ -102,6 +103,11 @@ class Problem:
     def part(self, rows: IntArray) -> "Problem":
         """The same problem with some of its samples, of which every known category must have a labelled one."""
         return replace(self, samples=Samples(self.samples.take(rows)), columns=self.columns[rows])
+
+    def narrowed(self, n_categories: int) -> "Problem":
+        """The same problem in the few directions that are enough to compare so many categories."""
+        linear = narrow_map(self.samples, n_categories)
+        return self if linear is None else replace(self, samples=self.samples.mapped(linear))
 
     def check_n_categories(self, n_categories: int) -> int:
         """`n_categories` if that many can be found here, in the memory that there is, or say why not."""

@@ -5,16 +5,21 @@ rehearsal is the real task in small: some known categories lose all their labels
 supervised objective is trained on what is left, and what was hidden is the truth to score against. The hidden
 categories stand for the new ones. That is the one assumption: known categories are like those nobody has named.
 
-A search goes through several rehearsals. The first tries every candidate, the next ones fewer and fewer of the
-best. A single rehearsal's scores are noisy, and the good settings lie on a ridge on which a higher temperature goes
-with a lower lam, so neighbours along that ridge are averaged.
+A search goes through several rehearsals. The first tries every candidate, the next ones those that are not clearly
+behind. How noisy a rehearsal is depends on how many categories it hides: where few are known there are more
+rehearsals. The good settings lie on a ridge on which a higher temperature goes with a lower lam; neighbours along
+it are averaged.
+
+The candidates are trained by the plain cosine, in few directions. What the best of them finds is then refined: in
+each rehearsal, in the metric that its kept labels and the samples it is sure of teach, never by what it hides (see
+`newkinds.selection.metric`). Some settings of that second training, and to leave it out, are compared likewise.
 
 The score is the accuracy on what was hidden, with a correction. The truth is known for labelled samples only, so a
 hidden category that is merged with a really new one looks as if it had been found. But then its column holds too
 many unlabelled samples; each category therefore counts by how much of its column it can account for.
 """
 
-import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,28 +31,37 @@ from newkinds.engine import Partitioner, Run
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.objective import Objective
 from newkinds.selection.problem import Problem
+from newkinds.selection.refinement import refine
+from newkinds.selection.settings import Setting
 from newkinds.selection.training import Start, Training
 
-ROUNDS = ((1, 1.0), (1, 0.4), (2, 0.2), (4, 0.15))
-"""Rehearsals that are held at the same time, and the share of the candidates that take part."""
-REHEARSALS = sum(n for n, _ in ROUNDS)
-"""Of one search for lam and the temperature."""
 HIDDEN_CATEGORIES = HIDDEN_SAMPLES = 1 / 3
 """Shares of the known categories, and of the labelled samples of one that keeps its labels."""
-STAGE = f"rehearsing ({{}} of {len(ROUNDS)})"
-FIRST_STAGE = STAGE.format(1)
-LEAST_SURVIVORS = 3
-REHEARSED = 1 << 15
+NOISE = 0.12
+"""Standard deviation of the difference between two settings' scores, if one category is hidden; of n, the root of n
+times less. It is about the same everywhere: 0.08 to 0.18 on 24 collections (docs/notes/metric.md)."""
+PRECISION = 0.015
+"""Standard error of a difference with which rehearsals end."""
+REHEARSALS = (2, 8)
+"""Least and most of one search."""
+ENOUGH = 4
+"""Rehearsals after which a search ends if a single setting is left."""
+CLEARLY = 2.0
+"""Standard errors by which a setting must be behind the best to drop out."""
+REFINEMENT_NOISE = 0.05
+"""As `NOISE`, of settings in a metric: they start from the same partition, and end in similar ones."""
+BETTER = 1.0
+"""Standard errors by which another refinement must be better than the usual one."""
+STAGE = "rehearsing ({} of {})"
+REFINING_STAGE = "rehearsing the refinement ({} of {})"
+REHEARSED = 1 << 14
 """Samples on which rehearsals are held: a larger collection gives an excerpt."""
 REHEARSAL_START = Start(n_init=1, max_iter=10)
 REHEARSAL_TRAINING = Training("lbfgs", max_iter=250, tolerance=3e-4)
 """What is only compared need not converge to the last digit, but settings that converge slowly, those with a high
 temperature, must not be judged before they have."""
-TEMPERATURES = (10.0, 15.0, 25.0, 40.0, 60.0, 100.0)
-LAMS = (0.01, 0.03, 0.1, 0.3, 1.0)
-PRODUCTS = (0.4, 15.0)
-"""Of lam and temperature, in which candidates lie: below, nothing makes the assignments definite; above, the start
-is hardly moved. No set wanted anything outside (docs/notes/rehearsal.md)."""
+REFINING_TRAINING = Training("lbfgs", max_iter=100, tolerance=1e-3)
+"""Of a refinement, which begins near its end."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -165,7 +179,7 @@ def draw_rehearsals(problem: Problem, n_rehearsals: int) -> list[Rehearsal]:
     if n_known < 2:
         raise ValueError("a rehearsal needs two known categories")
     generator = np.random.default_rng(problem.rng.randint(2**31 - 1))
-    n_hidden = max(1, int(n_known * HIDDEN_CATEGORIES))
+    n_hidden = n_hidden_categories(n_known)
     rehearsals, order = [], np.arange(n_known)
     for i in range(n_rehearsals):
         # The second of a pair takes the other end of the same order.
@@ -185,51 +199,67 @@ def draw_rehearsals(problem: Problem, n_rehearsals: int) -> list[Rehearsal]:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a search chooses."""
-
-    lam: float
-    temperature: float
-
-
-def candidates(lams: Sequence[float] | None = None, temperatures: Sequence[float] | None = None) -> list[Setting]:
-    """All pairs of lams and temperatures; where neither is given, those pairs of our own that are sensible."""
-    pairs = itertools.product(temperatures or TEMPERATURES, lams or LAMS)
-    least, most = PRODUCTS if lams is None and temperatures is None else (0.0, np.inf)
-    return [Setting(lam, temperature) for temperature, lam in pairs if least <= lam * temperature <= most]
-
-
-def nearest(settings: Sequence[Setting], wanted: Setting) -> int:
-    """Which of some settings is most like another."""
-
-    def distance(setting: Setting) -> float:
-        lam = np.log(max(setting.lam, LAMS[0] / 10) / wanted.lam)
-        return float(abs(lam) + abs(np.log(setting.temperature / wanted.temperature)))
-
-    return int(np.argmin([distance(setting) for setting in settings]))
-
-
-@dataclass(frozen=True)
 class Rehearsed:
     """How settings did in rehearsals.
 
     Attributes
     ----------
     chosen : Setting
+    firsts : tuple of Setting
+        The best by the cosine and those that are not clearly behind it, best first.
     settings : tuple of Setting
+        Those by the cosine come first.
     scores : ndarray of shape (rehearsals, settings)
-        See `Recovery.score`; NaN where a setting had dropped out.
+        See `Recovery.score`; NaN where a setting did not take part.
     estimates : ndarray of shape (settings,)
-        Mean scores, put on a common level and averaged with those of neighbours; the best one is chosen.
+        Mean scores, put on a common level; those by the cosine are averaged with those of neighbours.
     spread : float
         Standard error of the chosen setting's estimate, over rehearsals.
     """
 
     chosen: Setting
+    firsts: tuple[Setting, ...]
     settings: tuple[Setting, ...]
     scores: FloatArray
     estimates: FloatArray
     spread: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A rehearsal, and the partitioner that a setting gave in it.
+
+    The problem holds the samples as the partitioner takes them: in few directions, or in the rehearsal's metric.
+    """
+
+    rehearsal: Rehearsal
+    problem: Problem
+    partitioner: Partitioner
+
+    @property
+    def columns(self) -> IntArray:
+        return self.problem.samples.assign(self.partitioner)
+
+    @property
+    def recovery(self) -> Recovery:
+        return self.rehearsal.recovery(self.columns, ~self.problem.labelled)
+
+
+def n_rehearsals(n_known: int) -> int:
+    """How many rehearsals make differences between settings precise enough.
+
+    Examples
+    --------
+    >>> n_rehearsals(100), n_rehearsals(38), n_rehearsals(5)
+    (2, 6, 8)
+    """
+    least, most = REHEARSALS
+    return min(max(math.ceil((NOISE / PRECISION) ** 2 / n_hidden_categories(n_known)), least), most)
+
+
+def n_hidden_categories(n_known: int) -> int:
+    """Categories that lose all labels in a rehearsal."""
+    return max(1, int(n_known * HIDDEN_CATEGORIES))
 
 
 def try_settings(
@@ -241,7 +271,7 @@ def try_settings(
     objective: Objective,
     weight_decay: float,
     shares: FloatArray | None = None,
-    stage: str = FIRST_STAGE,
+    stage: str,
 ) -> tuple[Partitioner, ...]:
     """Train some settings in each of some rehearsals; those of the first rehearsal come first.
 
@@ -267,56 +297,124 @@ def rehearse(
     shares: FloatArray | None = None,
     by_category: bool = False,
     tried: tuple[Partitioner, ...] | None = None,
-) -> tuple[Rehearsed, tuple[Partitioner, ...]]:
-    """Find the best of some settings, and the partitioner it gave in each of the `REHEARSALS`.
+) -> tuple[Rehearsed, list[Trial], float]:
+    """Find the best of some settings by the cosine.
 
     Parameters
     ----------
     problem, rehearsals, n_categories, settings, objective, weight_decay, shares
-        As for `try_settings`.
+        As for `try_settings`. Not all rehearsals are held if the best is clear before.
     by_category : bool
         Whether every category counts the same, as it should where the hidden ones are larger than those they stand
         for: otherwise the settings that find the large ones would win.
     tried : tuple of Partitioner, optional
         All settings in the first rehearsal, where they were trained already.
+
+    Returns
+    -------
+    rehearsed : Rehearsed
+    trials : list of Trial
+        What the setting chosen gave.
+    ratio : float
+        Unlabelled samples of known categories for each labelled one, which scores were computed with.
     """
     scores = np.full((len(rehearsals), len(settings)), np.nan)
     alive, estimates = np.arange(len(settings)), np.zeros(len(settings))
     ratio = np.inf
-    partitioners: list[dict[int, Partitioner]] = []  # of each rehearsal, by setting
-    for round_number, (n_rehearsals, share) in enumerate(ROUNDS):
-        n_alive = max(LEAST_SURVIVORS, round(len(settings) * share))
-        alive = alive[np.sort(np.argsort(-estimates[alive], kind="stable")[:n_alive])]
-        first = len(partitioners)
-        current = rehearsals[first : first + n_rehearsals]
-        trained = tried if round_number == 0 else None
-        if trained is None:
-            trained = try_settings(
+    trials: list[dict[int, Trial]] = []  # of each rehearsal, by setting
+    for i, rehearsal in enumerate(rehearsals):
+        partitioners = tried if i == 0 else None
+        if partitioners is None:
+            partitioners = try_settings(
                 problem,
-                current,
+                [rehearsal],
                 n_categories,
                 [settings[s] for s in alive.tolist()],
                 objective=objective,
                 weight_decay=weight_decay,
                 shares=shares,
-                stage=STAGE.format(round_number + 1),
+                stage=STAGE.format(i + 1, len(rehearsals)),
             )
-        for i, rehearsal in enumerate(current):
-            of_rehearsal = trained[i * len(alive) : (i + 1) * len(alive)]
-            recoveries = [
-                rehearsal.recovery(problem.samples.assign(partitioner), ~problem.labelled)
-                for partitioner in of_rehearsal
-            ]
-            if round_number == 0:
-                ratio = unlabelled_ratio(recoveries)
-            scores[first + i, alive] = [recovery.score(ratio, by_category) for recovery in recoveries]
-            partitioners.append(dict(zip(alive.tolist(), of_rehearsal, strict=True)))
-        estimates = _smoothed(settings, _levelled(scores[: len(partitioners)], alive))
-    best = int(alive[np.argmax(estimates[alive])])
-    deviations = scores[:, best] - scores[:, alive].mean(axis=1)
-    spread = float(deviations.std(ddof=1) / np.sqrt(len(deviations))) if len(deviations) > 1 else float("nan")
-    rehearsed = Rehearsed(settings[best], tuple(settings), scores, estimates, spread)
-    return rehearsed, tuple(of_rehearsal[best] for of_rehearsal in partitioners)
+        trials.append({s: Trial(rehearsal, problem, p) for s, p in zip(alive.tolist(), partitioners, strict=True)})
+        recoveries = [trial.recovery for trial in trials[-1].values()]
+        if i == 0:
+            ratio = unlabelled_ratio(recoveries)
+        scores[i, alive] = [recovery.score(ratio, by_category) for recovery in recoveries]
+        estimates = _smoothed(settings, _levelled(scores[: i + 1], alive))
+        error = NOISE / math.sqrt(n_hidden_categories(problem.n_known) * (i + 1))
+        alive = alive[estimates[alive] >= estimates[alive].max() - CLEARLY * error]
+        if len(alive) == 1 and i + 1 >= ENOUGH:
+            break
+    scores = scores[: len(trials)]
+    alive = alive[np.argsort(-estimates[alive], kind="stable")]
+    best = int(alive[0])
+    firsts = tuple(settings[s] for s in alive.tolist())
+    spread = _spread(scores[:, best] - scores[:, alive].mean(axis=1))
+    rehearsed = Rehearsed(settings[best], firsts, tuple(settings), scores, estimates, spread)
+    return rehearsed, [of_rehearsal[best] for of_rehearsal in trials], ratio
+
+
+def rehearse_refinements(
+    problem: Problem,
+    rehearsed: Rehearsed,
+    trials: Sequence[Trial],
+    settings: Sequence[Setting],
+    *,
+    ratio: float,
+    objective: Objective,
+    weight_decay: float,
+    shares: FloatArray | None = None,
+    by_category: bool = False,
+    may_be_left_out: bool = True,
+) -> tuple[Rehearsed, list[Trial]]:
+    """Find the best setting of the training in a metric that follows on the one by the cosine.
+
+    Parameters
+    ----------
+    problem : Problem
+        The one that was rehearsed, with samples as wide as they are.
+    rehearsed, trials, ratio
+        From `rehearse`.
+    settings : sequence of Setting
+        All in the same metric, the usual one first.
+    objective, weight_decay, shares, by_category
+        As for `rehearse`.
+    may_be_left_out : bool
+        Whether the setting by the cosine can stay the one chosen.
+    """
+    training = replace(REFINING_TRAINING, weight_decay=weight_decay)
+    scores = np.empty((len(trials), len(settings)))
+    refined_trials: list[list[Trial]] = []
+    for i, trial in enumerate(trials):
+        labels = trial.rehearsal.labels
+        refined = refine(problem, labels, trial.problem.samples, trial.partitioner, settings[0].metric)
+        runs = [
+            Run(refined.start, objective.at(setting.lam), setting.temperature, labels=labels, shares=shares)
+            for setting in settings
+        ]
+        trained = training.train(refined.problem, runs, REFINING_STAGE.format(i + 1, len(trials)))
+        refined_trials.append([Trial(trial.rehearsal, refined.problem, one) for one in trained.partitioners])
+        scores[i] = [each.recovery.score(ratio, by_category) for each in refined_trials[-1]]
+    means = scores.mean(axis=0)
+    error = REFINEMENT_NOISE / math.sqrt(n_hidden_categories(problem.n_known) * len(trials))
+    best = int(np.argmax(means))
+    best = best if means[best] > means[0] + BETTER * error else 0
+    before = rehearsed.scores[:, rehearsed.settings.index(rehearsed.chosen)]
+    together = replace(
+        rehearsed,
+        settings=(*rehearsed.settings, *settings),
+        scores=np.concatenate([rehearsed.scores, scores], axis=1),
+        estimates=np.concatenate([rehearsed.estimates, means]),
+    )
+    if may_be_left_out and before.mean() >= means[best]:
+        return together, list(trials)
+    spread = _spread(scores[:, best] - scores.mean(axis=1))
+    return replace(together, chosen=settings[best], spread=spread), [each[best] for each in refined_trials]
+
+
+def _spread(deviations: FloatArray) -> float:
+    """Standard error of their mean."""
+    return float(deviations.std(ddof=1) / np.sqrt(len(deviations))) if len(deviations) > 1 else float("nan")
 
 
 def _levelled(scores: FloatArray, alive: IntArray) -> FloatArray:

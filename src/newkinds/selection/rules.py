@@ -12,23 +12,23 @@ import numpy.typing as npt
 
 from newkinds.engine import TEMPERATURE, Run
 from newkinds.errors import InputError
-from newkinds.names import AUTO, LamRule, Seeding
+from newkinds.names import AUTO, LamRule, MetricName, Seeding
 from newkinds.objective import Objective
 from newkinds.selection.calibration import Calibration, calibrate
 from newkinds.selection.n_categories import SEARCH_TOLERANCE, UNSUPERVISED_LAM
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import Recipe
 from newkinds.selection.rehearsal import (
-    REHEARSALS,
     REHEARSED,
+    STAGE,
     Rehearsed,
-    Setting,
-    candidates,
     draw_rehearsals,
-    nearest,
+    n_rehearsals,
     rehearse,
+    rehearse_refinements,
     try_settings,
 )
+from newkinds.selection.settings import Setting, candidates, nearest, refinements
 from newkinds.selection.sizes import (
     SIZES_SETTING,
     evened,
@@ -42,13 +42,19 @@ UNREHEARSED = Setting(lam=0.03, temperature=40.0)
 """Where a single known category leaves nothing to rehearse with: the middle of what rehearsals choose."""
 UNSUPERVISED = Setting(UNSUPERVISED_LAM, TEMPERATURE)
 """Where nothing is labelled."""
+REHEARSED_METRIC: MetricName = "self"
+"""The metric that rehearsals compare with the cosine."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and what it was chosen by."""
+    """What was chosen, and what it was chosen by.
+
+    `firsts` are settings of the trainings by the cosine whose consensus the last training starts from, best first.
+    """
 
     setting: Setting
+    firsts: tuple[Setting, ...]
     lam_curve: dict[float, float] | None = None
     rehearsal: Rehearsed | None = None
     calibration: Calibration = field(default_factory=Calibration)
@@ -75,6 +81,8 @@ class Question:
         Where they are given as numbers: the rule chooses the other one.
     lam_grid : tuple of float, optional
         Candidates for lam, in place of the rule's own.
+    metric : {"cosine", "within", "self"}, optional
+        Where it is given; otherwise a rehearsal chooses, and other rules take the cosine.
     """
 
     n_categories: int
@@ -86,6 +94,13 @@ class Question:
     lam: float | None = None
     temperature: float | None = None
     lam_grid: tuple[float, ...] | None = None
+    metric: MetricName | None = None
+
+    def settle(self, lam: float, temperature: float, lam_curve: dict[float, float] | None = None) -> Choice:
+        """A choice of lam and temperature without a rehearsal."""
+        return Choice(
+            Setting(lam, temperature, self.metric or "cosine"), (Setting(lam, temperature),), lam_curve=lam_curve
+        )
 
 
 @dataclass(frozen=True)
@@ -111,33 +126,42 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     lams = question.lam_grid if question.lam is None else (question.lam,)
     temperatures = None if question.temperature is None else (question.temperature,)
     n_categories, weight_decay = question.n_categories, question.training.weight_decay
-    part = problem.excerpt(n_categories, REHEARSED)
-    rehearsals, settings = draw_rehearsals(part, REHEARSALS), candidates(lams, temperatures)
+    wide = problem.excerpt(n_categories, REHEARSED)
+    narrow = wide.narrowed(n_categories)
+    n_rehearsed = n_rehearsals(problem.n_known)
+    rehearsals, settings = draw_rehearsals(narrow, n_rehearsed), candidates(lams, temperatures)
     common: dict[str, Any] = {"objective": question.objective, "weight_decay": weight_decay}
     known_share, tried = problem.known_share, None
     if n_categories == problem.n_known:
         known_share = 1.0
     elif known_share is None:
-        tried = try_settings(part, rehearsals[:1], n_categories, settings, **common)
+        stage = STAGE.format(1, n_rehearsed)
+        tried = try_settings(narrow, rehearsals[:1], n_categories, settings, **common, stage=stage)
         one = tried[nearest(settings, SIZES_SETTING)]
-        known_share = measure_known_share(part, rehearsals[0], one, n_categories, weight_decay)
-    ratio = settled_ratio(part, known_share, n_categories)
+        known_share = measure_known_share(narrow, rehearsals[0], one, n_categories, weight_decay)
+    ratio = settled_ratio(narrow, known_share, n_categories)
     if ratio > 1:
-        part = evened(part, n_categories, known_share, weight_decay)
-        rehearsals = draw_rehearsals(part, REHEARSALS)
-    rehearsed, partitioners = rehearse(
-        part,
-        rehearsals,
-        n_categories,
-        settings,
-        **common,
-        shares=expected_shares(min(ratio, 1.0), part.n_known, n_categories, rehearsals[0].n_kept),
-        by_category=ratio < 1,
-        tried=tried if ratio == 1 else None,
-    )
-    calibration = calibrate(part, rehearsals, partitioners)
+        rows = evened(narrow, n_categories, known_share, weight_decay)
+        wide, narrow = wide.part(rows), narrow.part(rows)
+        rehearsals = draw_rehearsals(narrow, n_rehearsed)
+    common["shares"] = expected_shares(min(ratio, 1.0), narrow.n_known, n_categories, rehearsals[0].n_kept)
+    common["by_category"] = ratio < 1
+    tried = tried if ratio == 1 else None
+    rehearsed, trials, labelled_ratio = rehearse(narrow, rehearsals, n_categories, settings, **common, tried=tried)
+    if question.metric != "cosine":
+        rehearsed, trials = rehearse_refinements(
+            wide,
+            rehearsed,
+            trials,
+            refinements(question.metric or REHEARSED_METRIC, lams, temperatures),
+            **common,
+            ratio=labelled_ratio,
+            may_be_left_out=question.metric is None,
+        )
     ratio = settled_ratio(problem, known_share, n_categories)
-    return Choice(rehearsed.chosen, rehearsal=rehearsed, calibration=calibration, ratio=ratio)
+    return Choice(
+        rehearsed.chosen, rehearsed.firsts, rehearsal=rehearsed, calibration=calibrate(trials), ratio=ratio
+    )
 
 
 def by_labelled_accuracy(problem: Problem, question: Question) -> Choice:
@@ -190,11 +214,9 @@ def choose_setting(problem: Problem, lam: float | str, temperature: float | str,
             f"more known categories, and there are {problem.n_known}"
         )
     otherwise = UNREHEARSED if problem.n_known else UNSUPERVISED
-    return Choice(
-        Setting(
-            otherwise.lam if fixed_lam is None else fixed_lam,
-            otherwise.temperature if fixed_temperature is None else fixed_temperature,
-        )
+    return question.settle(
+        otherwise.lam if fixed_lam is None else fixed_lam,
+        otherwise.temperature if fixed_temperature is None else fixed_temperature,
     )
 
 
@@ -241,7 +263,7 @@ def _first_within(curve: dict[float, float], slack: float, question: Question) -
     """The first lam whose score is no more than `slack` below the best."""
     best = max(curve.values())
     lam = next(lam for lam, score in curve.items() if score >= best - slack)
-    return Choice(Setting(lam, TEMPERATURE if question.temperature is None else question.temperature), curve)
+    return question.settle(lam, TEMPERATURE if question.temperature is None else question.temperature, curve)
 
 
 def check_lam_grid(values: npt.ArrayLike) -> tuple[float, ...]:

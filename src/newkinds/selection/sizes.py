@@ -34,10 +34,10 @@ from newkinds.selection.rehearsal import (
     REHEARSAL_TRAINING,
     FloatArray,
     Rehearsal,
-    Setting,
     draw_rehearsals,
     try_settings,
 )
+from newkinds.selection.settings import Setting
 
 SIZES_SETTING = Setting(lam=0.03, temperature=40.0)
 """With which sizes are looked at and numbers of categories compared. At a large lam superfluous categories die out,
@@ -301,8 +301,8 @@ def measure_known_share(
     return Stays.of(aside, [Endings.of(aside, *pair) for pair in pairs]).known_share()
 
 
-def evened(problem: Problem, n_categories: int, known_share: float, weight_decay: float) -> Problem:
-    """The problem without so many samples of new categories as they have more than known ones.
+def evened(problem: Problem, n_categories: int, known_share: float, weight_decay: float) -> IntArray:
+    """The samples of a problem without so many of new categories as they have more than known ones.
 
     In a rehearsal hidden categories stand for the new ones. Where those are much larger, what finds the small
     hidden ones best is not what finds the new ones. Samples are left out at random of every column that a first
@@ -323,4 +323,4 @@ def evened(problem: Problem, n_categories: int, known_share: float, weight_decay
         members = np.flatnonzero((columns == column) & ~problem.labelled)
         n_leaving = len(members) - math.ceil(len(members) / ratio)
         stays[aside.rng.choice(members, n_leaving, replace=False)] = False
-    return problem.part(np.flatnonzero(stays))
+    return np.flatnonzero(stays)
