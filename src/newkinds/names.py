@@ -9,6 +9,7 @@ here                 the table
 `LamRule`            `newkinds.selection.rules.LAM_RULES`
 `CountRule`          `newkinds.selection.n_categories.COUNT_RULES`
 `RecipeName`         `newkinds.selection.recipes.RECIPES`
+`EffortName`         `newkinds.selection.efforts.EFFORTS`
 `TABLE_ENDINGS`      `newkinds.data.tables.READERS`
 `FEATURE_ENDINGS`    `newkinds.data.reading.READERS`
 `PredictionFormat`   `newkinds.predictions.WRITERS`
@@ -31,6 +32,7 @@ Init = Literal["sskm", "sskm++", "ssrandom"]
 RecipeName = Literal["newkinds", "paper", "release"]
 LamRule = Literal["rehearsal", "labelled", "cautious"]
 MetricName = Literal["cosine", "within", "self"]
+EffortName = Literal["quick", "normal", "thorough"]
 CountRule = Literal["rehearsal", "max-acc-kmeans", "max-acc-pim", "silhouette"]
 Classifier = Literal["simgcd", "uno"]
 """Methods whose classification loss can train an encoder."""
@@ -48,6 +50,7 @@ SEEDINGS: tuple[Seeding, ...] = get_args(Seeding)
 INITS: tuple[Init, ...] = get_args(Init)
 LAM_RULES: tuple[LamRule, ...] = get_args(LamRule)
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
+EFFORTS: tuple[EffortName, ...] = get_args(EffortName)
 COUNT_RULES: tuple[CountRule, ...] = get_args(CountRule)
 PREDICTION_FORMATS: tuple[PredictionFormat, ...] = get_args(PredictionFormat)
 

@@ -8,6 +8,9 @@ import pytest
 from newkinds import PIM, InputError
 from newkinds.methods.base import METRIC_ARRAYS
 from newkinds.metrics import accuracy
+from newkinds.selection.efforts import EFFORTS
+from newkinds.selection.problem import Problem
+from newkinds.selection.rehearsal import Rehearsal, draw_rehearsals
 
 Collection = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -105,3 +108,29 @@ def test_features_in_a_memory_map_give_the_same(
     streamed = PIM(8, random_state=0).fit(X, y)
     assert streamed.metric_ == "self"
     assert (streamed.labels_ == refined.labels_).mean() > 0.99
+
+
+def test_effort_decides_how_much_is_tried(refined: PIM, long_categories: Collection) -> None:
+    X, y, _ = long_categories
+    quick = PIM(8, effort="quick", random_state=0).fit(X, y)
+    assert quick.stability_ is None  # no consensus
+    assert len(quick.rehearsal_.scores) <= 2 < len(refined.rehearsal_.scores)
+    assert refined.stability_ is not None
+    with pytest.raises(InputError, match="'effort' parameter of PIM must be a str among"):
+        PIM(8, effort="more").fit(X, y)
+
+
+def test_effort_decides_how_many_rehearsals_count(
+    long_categories: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def recording(problem: Problem, n: int) -> list[Rehearsal]:
+        drawn.append(n)
+        return draw_rehearsals(problem, n)
+
+    monkeypatch.setattr("newkinds.selection.counting.draw_rehearsals", recording)
+    for effort in EFFORTS:
+        PIM(effort=effort, lam=0.1, max_iter=3, random_state=0).fit(*long_categories[:2])
+    assert drawn == [effort.counting_rehearsals for effort in EFFORTS.values()]
+    assert drawn == sorted(set(drawn))

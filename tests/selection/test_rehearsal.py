@@ -10,11 +10,11 @@ from newkinds.engine import LinearMap, Samples
 from newkinds.labels import UNLABELLED
 from newkinds.metrics import clustering_accuracy
 from newkinds.objective import PARTITION
+from newkinds.selection.efforts import EFFORTS
 from newkinds.selection.metric import learnt_metric
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.rehearsal import (
     ENOUGH,
-    REHEARSALS,
     Recovery,
     Rehearsal,
     Rehearsed,
@@ -252,10 +252,12 @@ def test_refinements_keep_what_is_given() -> None:
 
 
 def test_the_fewer_categories_are_known_the_more_rehearsals_there_are() -> None:
-    counts = [n_rehearsals(n_known) for n_known in (2, 10, 30, 60, 100, 1000)]
-    least, most = REHEARSALS
-    assert counts == sorted(counts, reverse=True)
-    assert (counts[0], counts[-1]) == (most, least)
+    for effort in EFFORTS.values():
+        counts = [n_rehearsals(n_known, effort) for n_known in (2, 10, 30, 60, 100, 1000)]
+        assert counts == sorted(counts, reverse=True)
+        assert (counts[-1], counts[0]) == effort.rehearsals
+    quick, normal, thorough = (n_rehearsals(40, EFFORTS[name]) for name in ("quick", "normal", "thorough"))
+    assert quick < normal < thorough
 
 
 @pytest.mark.parametrize(

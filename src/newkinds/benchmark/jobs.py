@@ -215,7 +215,7 @@ _ROWS = (
         "PIM, Newkinds",
         PIM(),
         counter="rehearsal",
-        note="λ and temperature by rehearsal, a consensus of eight starts, L-BFGS.",
+        note="Metric, λ and temperature by rehearsal, a consensus of eight starts, L-BFGS.",
         cost=430,
     ),
 )

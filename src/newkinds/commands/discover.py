@@ -15,6 +15,7 @@ from newkinds.commands.options import (
     Checkpoint,
     Crop,
     DeviceOption,
+    EffortOption,
     EncoderName,
     Force,
     FullPrecision,
@@ -69,6 +70,7 @@ def discover(
     lam: Lam = None,
     temperature: Temperature = None,
     metric: MetricOption = None,
+    effort: EffortOption = None,
     consensus: Annotated[
         int | None, typer.Option(help="Trainings from different starts that are joined (PIM).")
     ] = None,
@@ -104,6 +106,7 @@ def discover(
         "lam": None if lam is None else number_or_name(lam, float),
         "temperature": None if temperature is None else number_or_name(temperature, float),
         "metric": metric,
+        "effort": effort,
         "consensus": consensus,
         "init": None if init is None else read_init(init),
         "n_init": n_init,

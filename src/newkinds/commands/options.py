@@ -15,6 +15,7 @@ from newkinds.names import (
     LAM_RULES,
     METRICS,
     SOURCES,
+    EffortName,
     listed,
 )
 
@@ -91,6 +92,9 @@ Temperature = Annotated[str | None, typer.Option(help="Scale of the logits: a nu
 MetricOption = Annotated[
     str | None,
     typer.Option("--metric", help=f"How samples are compared: {listed((AUTO, *METRICS))} (PIM)."),
+]
+EffortOption = Annotated[
+    EffortName | None, typer.Option("--effort", help="A first look, the usual, or all that still gains (PIM).")
 ]
 InitName = Annotated[
     str | None, typer.Option("--init", help=f"Start: {', '.join(INITS)}, or an .npy file of prototypes.")

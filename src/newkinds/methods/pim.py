@@ -16,9 +16,10 @@ from newkinds.engine import LinearMap, Run
 from newkinds.methods.base import Outcome
 from newkinds.methods.infomax import InfoMax
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
-from newkinds.names import AUTO, METRICS, CountRule, Init, MetricName, RecipeName, Seeding, SolverName
+from newkinds.names import AUTO, METRICS, CountRule, EffortName, Init, MetricName, RecipeName, Seeding, SolverName
 from newkinds.objective import PARTITION, Objective
 from newkinds.selection.consensus import find_consensus
+from newkinds.selection.efforts import EFFORTS, Effort
 from newkinds.selection.n_categories import Search
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import RECIPES, Recipe
@@ -58,7 +59,7 @@ class PIM(InfoMax):
         ======================== ======================= ===================== ==============================
         \\                        newkinds                paper                 release (the authors' code)
         ======================== ======================= ===================== ==============================
-        candidates for lam       5 in [0.01, 1]          19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
+        candidates for lam       6 pairs, see method.md  19 in [0.05, 1]       0.10, 0.15, …, 1.00 (19)
         lam is chosen by         rehearsal               G, H(Y|Z) over all Z  G, H(Y|Z) over unlabelled Z
         G starts from            k-means                 k-means++ seeds       k-means
         trainings of G           independent             independent           each continues the one before,
@@ -70,6 +71,7 @@ class PIM(InfoMax):
                                  labelled at own class   labelled at own class their nearest centroid
         solver                   L-BFGS, to convergence  Adam, 1000 epochs     Adam, 1000 epochs
         temperature              by rehearsal            25 (not stated)       25
+        metric                   by rehearsal            cosine                cosine
         consensus of             8 trainings             —                     —
         number of categories     by rehearsal            Max-ACC (PIM)         Max-ACC (PIM; not in the code)
         ======================== ======================= ===================== ==============================
@@ -87,6 +89,14 @@ class PIM(InfoMax):
         Candidates for lam; by default the rule's.
     temperature : float, "auto" or "rehearsal"
         Scale of the logits; "auto" is by rehearsal where lam is, otherwise 25.
+    metric : {"auto", "cosine", "within", "self"}
+        How samples are compared: by the angle between their features, or in a metric in which directions count
+        little that samples of one category differ in. "within" learns it from the labelled samples, "self" also
+        from those that a first training, by the cosine, is sure of. "auto" is by rehearsal where lam or the
+        temperature is, otherwise the cosine. See `newkinds.selection.metric`.
+    effort : {"quick", "normal", "thorough"}
+        What is spent on rehearsals, counting and consensus in our recipe: "quick" for a first look (one or two
+        rehearsals, no consensus), "thorough" for all that still gains something.
     consensus : int, optional
         Trainings from different starts whose consensus the last one starts from; by default the recipe's. 1: none.
     init : {"sskm", "sskm++", "ssrandom"} or array of shape (n_categories, features)
@@ -116,6 +126,10 @@ class PIM(InfoMax):
     Attributes
     ----------
     lam_ : float
+        Of the last training, as `temperature_` is. Where that was in a metric, the trainings by the cosine before
+        it had others: `rehearsal_.firsts`.
+    metric_ : str
+        "cosine", "within" or "self".
     lam_curve_ : dict of float to float, or None
         Labelled accuracy of G for each candidate, where lam was chosen by it.
     size_ratio_ : float
@@ -151,6 +165,7 @@ n_iter_, stopped_
         "lam_grid": ["array-like", None],
         "temperature": [POSITIVE, one_of((AUTO, *TEMPERATURE_RULES))],
         "metric": [one_of((AUTO, *METRICS))],
+        "effort": [one_of(get_args(EffortName))],
         "consensus": [POSITIVE_INTEGER, None],
     }
 
@@ -163,6 +178,7 @@ n_iter_, stopped_
         lam_grid: npt.ArrayLike | None = None,
         temperature: float | str = "auto",
         metric: str = "auto",
+        effort: str = "normal",
         consensus: int | None = None,
         init: Init | npt.ArrayLike = "sskm",
         n_init: int | None = None,
@@ -181,6 +197,7 @@ n_iter_, stopped_
         self.lam_grid = lam_grid
         self.temperature = temperature
         self.metric = metric
+        self.effort = effort
         self.consensus = consensus
         self.init = init
         self.n_init = n_init
@@ -211,11 +228,14 @@ n_iter_, stopped_
     def _recipe(self) -> Recipe:
         return RECIPES[cast(RecipeName, self.recipe)]
 
+    def _effort(self) -> Effort:
+        return EFFORTS[cast(EffortName, self.effort)]
+
     def _auto_rule(self) -> CountRule:
         return self._recipe().n_categories_rule
 
     def _search(self) -> Search:
-        return replace(super()._search(), recipe=cast(RecipeName, self.recipe))
+        return replace(super()._search(), recipe=cast(RecipeName, self.recipe), effort=self._effort())
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         choice = self._choose(own_generator(problem), n_categories)
@@ -251,6 +271,7 @@ n_iter_, stopped_
             self._restarts(),
             self.seeding,
             lam_grid=None if self.lam_grid is None else check_lam_grid(self.lam_grid),
+            effort=self._effort(),
             metric=None if self.metric == AUTO else cast(MetricName, self.metric),
         )
         return choose_setting(problem, self.lam, self.temperature, question)
@@ -263,7 +284,8 @@ n_iter_, stopped_
         In a metric, a training by the cosine comes before it.
         """
         in_metric = choice.setting.metric != "cosine"
-        n_members = self._recipe().consensus if self.consensus is None else int(self.consensus)
+        usual = self._effort().members(self._recipe().consensus)
+        n_members = usual if self.consensus is None else int(self.consensus)
         if n_members == 1 or not isinstance(self.init, str):
             start = self._start(problem, n_categories)
             if not in_metric:

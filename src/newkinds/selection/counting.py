@@ -31,17 +31,14 @@ from scipy.stats import norm as normal
 from newkinds.engine import Partitioner
 from newkinds.labels import IntArray
 from newkinds.runtime import report_progress
+from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.pairs import SizeRatio, size_ratio_by_pairs
 from newkinds.selection.problem import Problem
 from newkinds.selection.rehearsal import FloatArray, Recovery, Rehearsal, draw_rehearsals, unlabelled_ratio
 from newkinds.selection.sizes import Endings, Stays, ratio_variance, settled_ratio, size_ratio, train_rehearsals
 
-COUNTING_REHEARSALS = 4
-"""Every number is tried in all of them."""
 RATIO = 1.2
 """Between neighbouring numbers that are tried."""
-REACH = 2
-"""Numbers tried on either side of the first guess; more if the best is at the end."""
 SMOOTHING = 0.08
 """Width, in logarithms, over which scores of neighbouring numbers are averaged."""
 LEAST_SIZE_DEVIATION, LEAST_PEAK_DEVIATION = 0.03, 0.05
@@ -110,18 +107,20 @@ class _Observation:
         return self.recovery.scores(ratio)[self.recovery.is_hidden]
 
 
-def count_categories(problem: Problem, lower: int, upper: int, weight_decay: float = 0.01) -> Count:
+def count_categories(
+    problem: Problem, lower: int, upper: int, weight_decay: float = 0.01, effort: Effort = NORMAL
+) -> Count:
     """Estimate the number of categories, which is looked for between two bounds.
 
     Numbers are compared in few directions, see `Problem.narrowed`.
     """
     problem = problem.narrowed(2 * problem.n_known)
-    search = _Search(problem, draw_rehearsals(problem, COUNTING_REHEARSALS), weight_decay)
+    search = _Search(problem, draw_rehearsals(problem, effort.counting_rehearsals), weight_decay)
     search.look_around(min(max(2 * problem.n_known, lower), upper))
     if search.evenness < LEAST_EVENNESS:
         return search.conclude(lower, upper)
     guess = search.estimates()[1]
-    reach = [round(guess * RATIO**i) for i in range(-REACH, REACH + 1)]
+    reach = [round(guess * RATIO**i) for i in range(-effort.counting_reach, effort.counting_reach + 1)]
     while untried := search.untried(min(max(k, lower), upper) for k in reach):
         search.visit(untried)
         numbers, peak = sorted(search.observations), search.estimates()[0]

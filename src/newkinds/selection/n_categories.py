@@ -28,6 +28,7 @@ from newkinds.labels import named_labels
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
 from newkinds.runtime import report_progress, threads_for
 from newkinds.selection.counting import count_categories
+from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.problem import Problem, as_array, checked_features, make_problem
 from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rehearsal import REHEARSED
@@ -149,6 +150,7 @@ class Search:
     n_init: int = 10
     recipe: RecipeName = "newkinds"
     solver: SolverName | None = None
+    effort: Effort = NORMAL
 
 
 def usual_rule(rule: CountRule, problem: Problem) -> CountRule:
@@ -172,7 +174,8 @@ def by_rehearsal(problem: Problem, search: Search) -> CategoryCount:
     lower, upper = _check_bounds(problem, *(search.bounds or _published_bounds(problem)))
     if lower == upper:  # nothing to look for; everything may be labelled
         return CategoryCount(lower, {}, (lower, upper), "rehearsal", (lower, upper))
-    count = count_categories(problem.excerpt(2 * problem.n_known, REHEARSED), lower, upper)
+    part = problem.excerpt(2 * problem.n_known, REHEARSED)
+    count = count_categories(part, lower, upper, effort=search.effort)
     return CategoryCount(
         count.n_categories, count.curve, (lower, upper), "rehearsal", count.interval, count.known_share
     )

@@ -30,6 +30,7 @@ from scipy.optimize import linear_sum_assignment
 from newkinds.engine import Partitioner, Run
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.objective import Objective
+from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.problem import Problem
 from newkinds.selection.refinement import refine
 from newkinds.selection.settings import Setting
@@ -40,10 +41,6 @@ HIDDEN_CATEGORIES = HIDDEN_SAMPLES = 1 / 3
 NOISE = 0.12
 """Standard deviation of the difference between two settings' scores, if one category is hidden; of n, the root of n
 times less. It is about the same everywhere: 0.08 to 0.18 on 24 collections (docs/notes/metric.md)."""
-PRECISION = 0.015
-"""Standard error of a difference with which rehearsals end."""
-REHEARSALS = (2, 8)
-"""Least and most of one search."""
 ENOUGH = 4
 """Rehearsals after which a search ends if a single setting is left."""
 CLEARLY = 2.0
@@ -245,16 +242,16 @@ class Trial:
         return self.rehearsal.recovery(self.columns, ~self.problem.labelled)
 
 
-def n_rehearsals(n_known: int) -> int:
-    """How many rehearsals make differences between settings precise enough.
+def n_rehearsals(n_known: int, effort: Effort = NORMAL) -> int:
+    """How many rehearsals make differences between settings as precise as they should be.
 
     Examples
     --------
     >>> n_rehearsals(100), n_rehearsals(38), n_rehearsals(5)
     (2, 6, 8)
     """
-    least, most = REHEARSALS
-    return min(max(math.ceil((NOISE / PRECISION) ** 2 / n_hidden_categories(n_known)), least), most)
+    least, most = effort.rehearsals
+    return min(max(math.ceil((NOISE / effort.precision) ** 2 / n_hidden_categories(n_known)), least), most)
 
 
 def n_hidden_categories(n_known: int) -> int:

@@ -15,6 +15,7 @@ from newkinds.errors import InputError
 from newkinds.names import AUTO, LamRule, MetricName, Seeding
 from newkinds.objective import Objective
 from newkinds.selection.calibration import Calibration, calibrate
+from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.n_categories import SEARCH_TOLERANCE, UNSUPERVISED_LAM
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import Recipe
@@ -81,6 +82,7 @@ class Question:
         Where they are given as numbers: the rule chooses the other one.
     lam_grid : tuple of float, optional
         Candidates for lam, in place of the rule's own.
+    effort : Effort
     metric : {"cosine", "within", "self"}, optional
         Where it is given; otherwise a rehearsal chooses, and other rules take the cosine.
     """
@@ -94,6 +96,7 @@ class Question:
     lam: float | None = None
     temperature: float | None = None
     lam_grid: tuple[float, ...] | None = None
+    effort: Effort = NORMAL
     metric: MetricName | None = None
 
     def settle(self, lam: float, temperature: float, lam_curve: dict[float, float] | None = None) -> Choice:
@@ -128,7 +131,7 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     n_categories, weight_decay = question.n_categories, question.training.weight_decay
     wide = problem.excerpt(n_categories, REHEARSED)
     narrow = wide.narrowed(n_categories)
-    n_rehearsed = n_rehearsals(problem.n_known)
+    n_rehearsed = n_rehearsals(problem.n_known, question.effort)
     rehearsals, settings = draw_rehearsals(narrow, n_rehearsed), candidates(lams, temperatures)
     common: dict[str, Any] = {"objective": question.objective, "weight_decay": weight_decay}
     known_share, tried = problem.known_share, None
