@@ -91,3 +91,17 @@ def test_what_the_machine_cannot_do_is_said_in_a_line(monkeypatch, tmp_path, err
     result = invoke("show", tmp_path)
     assert result.exit_code == code
     assert re.fullmatch("Error: .*(No space left on device|not enough memory).*\n", result.stderr)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_threads_of_a_command_sleep_soon_unless_told_otherwise(given: dict[str, str], expected: str) -> None:
+    names = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    environment = {name: value for name, value in os.environ.items() if name not in names} | given
+    script = "import newkinds.cli, os; print(os.environ.get('GOMP_SPINCOUNT'))"
+    shown = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.strip() == expected

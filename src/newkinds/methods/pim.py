@@ -286,7 +286,7 @@ n_iter_, stopped_
         in_metric = choice.setting.metric != "cosine"
         usual = self._effort().members(self._recipe().consensus)
         n_members = usual if self.consensus is None else int(self.consensus)
-        if n_members == 1 or not isinstance(self.init, str):
+        if not isinstance(self.init, str) or (n_members == 1 and choice.rehearsal is None):
             start = self._start(problem, n_categories)
             if not in_metric:
                 return FinalStart(start)

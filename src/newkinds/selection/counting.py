@@ -125,6 +125,8 @@ def count_categories(
         search.visit(untried)
         numbers, peak = sorted(search.observations), search.estimates()[0]
         reach = []
+        if not effort.counts_on:
+            break
         if peak <= numbers[1]:
             reach += [round(numbers[0] / RATIO**i) for i in (1, 2)]
         if peak >= numbers[-2]:

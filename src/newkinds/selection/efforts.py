@@ -21,6 +21,10 @@ class Effort:
         Numbers of categories tried on either side of the first guess.
     consensus : float
         Trainings that are joined, as a part of the recipe's; one at least.
+    step : int
+        Of our own candidates every one, every second, … is tried.
+    counts_on : bool
+        Whether further numbers of categories are tried while the best is at the end.
     """
 
     precision: float
@@ -28,6 +32,8 @@ class Effort:
     counting_rehearsals: int
     counting_reach: int
     consensus: float
+    step: int = 1
+    counts_on: bool = True
 
     def members(self, of_recipe: int) -> int:
         """Trainings that are joined.
@@ -41,7 +47,7 @@ class Effort:
 
 
 EFFORTS: dict[EffortName, Effort] = {
-    "quick": Effort(0.03, (1, 2), counting_rehearsals=2, counting_reach=1, consensus=0.0),
+    "quick": Effort(0.03, (1, 2), counting_rehearsals=2, counting_reach=1, consensus=0.0, step=2, counts_on=False),
     "normal": Effort(0.015, (2, 8), counting_rehearsals=4, counting_reach=2, consensus=1.0),
     "thorough": Effort(0.0075, (6, 16), counting_rehearsals=8, counting_reach=3, consensus=2.0),
 }

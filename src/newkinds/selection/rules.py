@@ -132,7 +132,10 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     wide = problem.excerpt(n_categories, REHEARSED)
     narrow = wide.narrowed(n_categories)
     n_rehearsed = n_rehearsals(problem.n_known, question.effort)
-    rehearsals, settings = draw_rehearsals(narrow, n_rehearsed), candidates(lams, temperatures)
+    rehearsals, settings = (
+        draw_rehearsals(narrow, n_rehearsed),
+        candidates(lams, temperatures, question.effort.step),
+    )
     common: dict[str, Any] = {"objective": question.objective, "weight_decay": weight_decay}
     known_share, tried = problem.known_share, None
     if n_categories == problem.n_known:
@@ -156,7 +159,7 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
             wide,
             rehearsed,
             trials,
-            refinements(question.metric or REHEARSED_METRIC, lams, temperatures),
+            refinements(question.metric or REHEARSED_METRIC, lams, temperatures, question.effort.step),
             **common,
             ratio=labelled_ratio,
             may_be_left_out=question.metric is None,

@@ -34,19 +34,27 @@ REFINEMENTS = ((0.1, 40.0), (0.3, 25.0), (1.0, 15.0), (1.0, 10.0), (0.03, 60.0))
 rehearsals favour large lams a little, with which hidden categories are found mixed with really new ones."""
 
 
-def candidates(lams: Sequence[float] | None = None, temperatures: Sequence[float] | None = None) -> list[Setting]:
-    """Candidates for the training by the cosine: our own, or all pairs with the lams or temperatures given."""
+def candidates(
+    lams: Sequence[float] | None = None, temperatures: Sequence[float] | None = None, step: int = 1
+) -> list[Setting]:
+    """Candidates for the training by the cosine: our own, or all pairs with the lams or temperatures given.
+
+    Of our own, every one, every second, … as `step` says.
+    """
     if lams is None and temperatures is None:
-        return list(FIRST_SETTINGS)
+        return list(FIRST_SETTINGS[::step])
     pairs = itertools.product(temperatures or TEMPERATURES, lams or LAMS)
     return [Setting(lam, temperature) for temperature, lam in pairs]
 
 
 def refinements(
-    metric: MetricName, lams: Sequence[float] | None = None, temperatures: Sequence[float] | None = None
+    metric: MetricName,
+    lams: Sequence[float] | None = None,
+    temperatures: Sequence[float] | None = None,
+    step: int = 1,
 ) -> list[Setting]:
     """The same for the training in a metric."""
-    pairs = [(lam, t) for lam_, t_ in REFINEMENTS for lam in lams or (lam_,) for t in temperatures or (t_,)]
+    pairs = [(lam, t) for lam_, t_ in REFINEMENTS[::step] for lam in lams or (lam_,) for t in temperatures or (t_,)]
     return [Setting(lam, temperature, metric) for lam, temperature in dict.fromkeys(pairs)]
 
 
