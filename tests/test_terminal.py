@@ -240,14 +240,14 @@ def test_the_table_of_rehearsals_marks_the_chosen_setting() -> None:
     rehearsal = [[40.0, 0.2, 0.5, 8], [40.0, 0.1, 0.755, 8], [10.0, 0.2, 0.25, 8]]
     made = record(curves={**record()["curves"], "rehearsal": rehearsal})
     lines = run_lines(made, details=True)
-    assert after(lines, "found again in rehearsals, by the cosine, %: T \\ λ 0.1 0.2")[:2] == [
+    assert after(lines, "rehearsed by the cosine, %: T \\ λ 0.1 0.2")[:2] == [
         "10 25.0",
         "40 75.5 50.0",
     ]
     console = Console(file=io.StringIO(), width=160, force_terminal=True, color_system="standard")
     show_run(console, made, Path("run"), details=True)
     assert isinstance(console.file, io.StringIO)
-    table = console.file.getvalue().split("found again")[1]
+    table = console.file.getvalue().split("rehearsed")[1]
     marked = re.findall(r"\x1b\[1;33m(.*?)\x1b", table)
     assert [text.strip() for text in marked] == ["50.0"]
 
@@ -260,7 +260,7 @@ def test_the_tables_of_a_refined_run_mark_the_first_setting_and_the_last() -> No
     }
     made = record(curves=curves, chosen={**record()["chosen"], "metric": "self", "first": [40.0, 0.1]})
     lines = run_lines(made, details=True)
-    assert after(lines, "found again in rehearsals, refined in the metric, %: T \\ λ 0.2 1")[:2] == [
+    assert after(lines, "rehearsed in the metric, %: T \\ λ 0.2 1")[:2] == [
         "15 62.5",
         "40 80.0",
     ]
@@ -268,7 +268,7 @@ def test_the_tables_of_a_refined_run_mark_the_first_setting_and_the_last() -> No
     console = Console(file=io.StringIO(), width=160, force_terminal=True, color_system="standard")
     show_run(console, made, Path("run"), details=True)
     assert isinstance(console.file, io.StringIO)
-    marked = re.findall(r"\x1b\[1;33m(.*?)\x1b", console.file.getvalue().split("found again", 1)[1])
+    marked = re.findall(r"\x1b\[1;33m(.*?)\x1b", console.file.getvalue().split("rehearsed", 1)[1])
     assert [text.strip() for text in marked] == ["75.5", "80.0"]
 
 

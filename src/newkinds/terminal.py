@@ -198,7 +198,7 @@ def _show_settings(console: Console, record: dict[str, Any], details: bool) -> N
         first = final if chosen.get("first") is None else tuple(chosen["first"])
         _show_rehearsal(console, "by the cosine", rehearsal, first)
     if refinement := curves.get("refinement"):
-        _show_rehearsal(console, "refined in the metric", refinement, final)
+        _show_rehearsal(console, "in the metric", refinement, final)
     if curves["n_categories"]:
         _show_curve(console, "categories", curves["n_categories"], chosen["n_categories"])
     seconds = ", ".join(f"{_shown(stage)} {value:.1f}" for stage, value in record["seconds"].items())
@@ -402,7 +402,7 @@ def _show_rehearsal(console: Console, how: str, rows: list[list[float]], chosen:
     lams = sorted({lam for _, lam, *_ in rows})
     scores = {(temperature, lam): score for temperature, lam, score, _ in rows}
     table = _plain_table()
-    table.add_column(f"found again in rehearsals, {how}, %: T \\ λ", justify="right", style="dim")
+    table.add_column(f"rehearsed {how}, %: T \\ λ", justify="right", style="dim")
     for lam in lams:
         table.add_column(f"{lam:.3g}", justify="right")
     for temperature in sorted({temperature for temperature, *_ in rows}):

@@ -202,7 +202,7 @@ def test_by_default_everything_is_chosen_by_rehearsal_and_shown(collection, tmp_
     assert [chosen["temperature"], chosen["lam"]] in tried
     shown = printed("show", out, "--details")
     assert f"(3 in all, 90 % sure between {low_high[0]} and {low_high[1]})" in shown
-    assert "found again in rehearsals" in shown
+    assert "rehearsed by the cosine" in shown
     heat = next(c for c in read_page(out / "report.html").content["how"]["charts"] if c["kind"] == "heat")
     assert heat["chosen"] == [chosen["lam"], chosen["temperature"]]
 

@@ -26,7 +26,12 @@ from newkinds.selection.rehearsal import (
     rehearse_refinements,
     unlabelled_ratio,
 )
-from newkinds.selection.settings import FIRST_SETTINGS, LAMS, TEMPERATURES, Setting, candidates, refinements
+from newkinds.selection.settings import (
+    TEMPERATURES,
+    Setting,
+    candidates,
+    refinements,
+)
 
 
 def blobs(
@@ -236,21 +241,6 @@ def test_the_least_ratio_of_the_better_half_counts() -> None:
     assert unlabelled_ratio([one(2, 20)]) == 5
 
 
-def test_candidates_lie_along_the_ridge() -> None:
-    assert candidates() == list(FIRST_SETTINGS)
-    pairs = [(setting.temperature, -setting.lam) for setting in candidates()]
-    assert pairs == sorted(pairs)  # a higher temperature with a lower lam
-    assert {setting.metric for setting in candidates()} == {"cosine"}
-
-
-def test_refinements_keep_what_is_given() -> None:
-    assert len(set(refinements("self"))) == len(refinements("self")) > 1
-    assert {setting.metric for setting in refinements("within")} == {"within"}
-    assert refinements("self", lams=[0.2], temperatures=[33.0]) == [Setting(0.2, 33.0, "self")]
-    assert {setting.lam for setting in refinements("self", lams=[0.2])} == {0.2}
-    assert len(refinements("self", lams=[0.2])) > 1
-
-
 def test_the_fewer_categories_are_known_the_more_rehearsals_there_are() -> None:
     for effort in EFFORTS.values():
         counts = [n_rehearsals(n_known, effort) for n_known in (2, 10, 30, 60, 100, 1000)]
@@ -258,16 +248,6 @@ def test_the_fewer_categories_are_known_the_more_rehearsals_there_are() -> None:
         assert (counts[-1], counts[0]) == effort.rehearsals
     quick, normal, thorough = (n_rehearsals(40, EFFORTS[name]) for name in ("quick", "normal", "thorough"))
     assert quick < normal < thorough
-
-
-@pytest.mark.parametrize(
-    ("lams", "temperatures"), [([0.0, 7.0], None), (None, [1000.0]), ([0.0, 50.0], [1.0, 100.0])]
-)
-def test_given_candidates_are_all_tried(lams: list[float] | None, temperatures: list[float] | None) -> None:
-    expected = {(lam, t) for lam in lams or LAMS for t in temperatures or TEMPERATURES}
-    found = candidates(lams, temperatures)
-    assert {(each.lam, each.temperature) for each in found} == expected
-    assert len(found) == len(expected)
 
 
 def test_settings_are_compared_whatever_rehearsals_they_were_in() -> None:

@@ -62,7 +62,7 @@ def nearest(settings: Sequence[Setting], wanted: Setting) -> int:
     """Which of some settings is most like another."""
 
     def distance(setting: Setting) -> float:
-        lam = np.log(max(setting.lam, LAMS[0] / 10) / wanted.lam)
+        lam = np.log(max(setting.lam, min(LAMS) / 10) / wanted.lam)
         return float(abs(lam) + abs(np.log(setting.temperature / wanted.temperature)))
 
     return int(np.argmin([distance(setting) for setting in settings]))
