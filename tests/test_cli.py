@@ -4,10 +4,13 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 
 import newkinds
+from newkinds.commands.options import use_threads
 from newkinds.names import FEATURE_ENDINGS, TABLE_ENDINGS
 from tests.commands.command_line import (
     PATIENCE,
@@ -105,3 +108,21 @@ def test_threads_of_a_command_sleep_soon_unless_told_otherwise(given: dict[str, 
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert shown.stdout.strip() == expected
+
+
+def test_threads_are_as_many_as_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    use_threads(None)
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+    before = torch.get_num_threads()
+    try:
+        use_threads(3)
+        assert torch.get_num_threads() == int(os.environ["OMP_NUM_THREADS"]) == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_command_needs_one_thread(tmp_path: Path) -> None:
+    result = invoke("estimate", tmp_path, "--threads", 0)
+    assert result.exit_code == 2
+    assert "--threads" in result.stderr

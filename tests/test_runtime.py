@@ -7,7 +7,6 @@ import torch
 
 from newkinds import InputError, runtime
 from newkinds.runtime import (
-    SMALL_WORK,
     available_memory,
     check_memory,
     least_over_processes,
@@ -20,7 +19,6 @@ from newkinds.runtime import (
     resolve_device,
     seeded,
     sum_over_processes,
-    threads_for,
 )
 
 
@@ -157,19 +155,3 @@ def test_work_that_takes_more_memory_than_there_is_is_refused(monkeypatch: pytes
         check_memory(40_000_000_000, "it", "do less")
     monkeypatch.setattr("newkinds.runtime.available_memory", lambda: None)
     check_memory(1 << 60, "this", "that")
-
-
-def test_small_work_is_done_by_one_thread_and_others_stay_as_they_were() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with threads_for(SMALL_WORK):
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
-        with threads_for(SMALL_WORK + 1):
-            assert torch.get_num_threads() == 2
-        with pytest.raises(ZeroDivisionError), threads_for(1):
-            raise ZeroDivisionError
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)

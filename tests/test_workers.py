@@ -1,4 +1,4 @@
-"""Worker processes: what they return, how they begin, and that none is left whatever happens.
+"""Worker processes and teams of threads: what they return, how they begin, and that none is left whatever happens.
 
 What a worker runs is built into Python (`eval`, `exec`), since it is sent there by its name.
 """
@@ -11,14 +11,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+import torch
 
 from newkinds import InputError
-from newkinds.workers import worker_processes
+from newkinds.workers import SMALL_WORK, by_pytorch, n_at_work, share_out, worker_processes, working_together
 
 PATIENCE = 120
 """Seconds until processes that do not end are given up."""
@@ -186,3 +189,68 @@ def test_workers_that_are_ended_while_they_send_do_not_hold_anybody_up() -> None
         with pytest.raises(KeyError):
             leave_while_they_send()
     assert not multiprocessing.active_children()
+
+
+LARGE = SMALL_WORK + 1
+
+
+@pytest.fixture
+def three_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    assert torch.get_num_threads() == 3  # whatever happened
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_a_team_works_side_by_side_and_answers_in_order() -> None:
+    meeting = threading.Barrier(3, timeout=PATIENCE)  # broken unless three come together
+
+    def meet(number: int) -> tuple[int, int]:
+        meeting.wait()
+        return number, torch.get_num_threads()
+
+    with working_together(LARGE):
+        assert n_at_work() == 3
+        assert torch.get_num_threads() == 1
+        assert list(share_out(meet, range(9))) == [(number, 1) for number in range(9)]
+    assert n_at_work() == 1
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("newkinds")]
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_few_pieces_of_work_get_several_of_pytorchs_threads_each() -> None:
+    with working_together(LARGE):
+        assert list(share_out(lambda _: torch.get_num_threads(), range(1))) == [3]
+        assert list(share_out(lambda _: torch.get_num_threads(), range(5))) == [1] * 5
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_no_team_for_small_work_nor_for_a_gpu_nor_within_another() -> None:
+    with working_together(SMALL_WORK):
+        assert (n_at_work(), torch.get_num_threads()) == (1, 1)
+    with working_together(LARGE, "cuda"):
+        assert (n_at_work(), torch.get_num_threads()) == (1, 3)
+    with working_together(LARGE), working_together(SMALL_WORK):
+        assert n_at_work() == 3
+    with working_together(LARGE), by_pytorch():
+        assert (n_at_work(), torch.get_num_threads()) == (1, 3)
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_after_an_error_in_a_team_nothing_goes_on() -> None:
+    at_work = 0
+
+    def fail(number: int) -> None:
+        nonlocal at_work
+        at_work += 1
+        if number == 0:
+            raise ZeroDivisionError
+        time.sleep(0.05)
+        at_work -= 1
+
+    with working_together(LARGE):
+        with pytest.raises(ZeroDivisionError):
+            list(share_out(fail, range(20)))
+        assert at_work == 1  # the one that failed

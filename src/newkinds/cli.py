@@ -25,8 +25,8 @@ from newkinds.wording import on_command_line
 
 OUT_OF_MEMORY, BAD_INPUT, INTERRUPTED = 1, 2, 130
 SPINS = "1000"
-"""How long PyTorch's threads wait for each other before they sleep. Where other work keeps all cores busy, threads
-that spin for longer take three times as long (51 s in place of 18 for a fit that takes 6 or 7 alone)."""
+"""How long PyTorch's threads wait for each other before they sleep. Where other work keeps all cores busy, encoders
+whose threads spin for longer take several times as long. (Fits have threads of their own, see `newkinds.workers`.)"""
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when PyTorch is imported
 

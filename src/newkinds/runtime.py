@@ -25,34 +25,11 @@ GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
 OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 """The same in the first version of control groups."""
 
-SMALL_WORK = 1 << 17
-"""Numbers in the features of a problem on which a second thread gains nothing."""
-
 _joined = False
 """Whether this process has joined others."""
 _n_joins = 0
 """How often it has done so."""
 _listener: ContextVar[Listener | None] = ContextVar("newkinds_progress_listener", default=None)
-
-
-@contextmanager
-def threads_for(n_elements: int) -> Iterator[None]:
-    """Let PyTorch use one thread inside the block if the work is small, and as many as before after it.
-
-    Threads that wait for each other spin. Beside another program that keeps the cores busy, a small fit by two
-    threads takes ten times as long as by one.
-    """
-    import torch
-
-    before = torch.get_num_threads()
-    if before == 1 or n_elements > SMALL_WORK:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def resolve_device(device: str) -> "torch.device":

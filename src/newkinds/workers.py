@@ -7,18 +7,125 @@ import pickle
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from multiprocessing import spawn
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar, cast
 
 from newkinds.errors import InputError
 
+SMALL_WORK = 1 << 17
+"""Numbers in the features of a problem on which a second thread gains nothing."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+class Team:
+    """Threads that share work among them, each with its part of PyTorch's own threads.
+
+    PyTorch's threads meet after every operation and spin while they wait. Beside another program that keeps the
+    cores busy they wait most of the time. A team meets once in thousands of operations, and sleeps meanwhile.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self._pool = ThreadPoolExecutor(n, thread_name_prefix="newkinds")
+
+    def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """The results for all items, in their order; few more than are at work exist at a time."""
+        share = max(1, self.n // max(1, len(items)))
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(_with_threads, share, work, item))
+                if len(waiting) > self.n:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # after an error nothing may go on writing
+            for future in waiting:
+                if not future.cancel():
+                    future.exception()
+
+    def end(self) -> None:
+        self._pool.shutdown()
+
+
+def _with_threads(n: int, work: Callable[[Item], Result], item: Item) -> Result:
+    import torch
+
+    if torch.get_num_threads() != n:  # of this thread
+        torch.set_num_threads(n)
+    return work(item)
+
+
+_team: ContextVar[Team | None] = ContextVar("newkinds_team", default=None)
+
+
+@contextmanager
+def working_together(n_elements: int, device: str = "cpu") -> Iterator[None]:
+    """Inside the block, `share_out` shares work among as many threads as PyTorch had before; those of its own rest.
+
+    Small work is done by one thread. Blocks within such a block change nothing, nor does one for another device.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if before == 1 or device != "cpu":
+        yield
+        return
+    team = Team(before) if n_elements > SMALL_WORK else None
+    token = _team.set(team)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        _team.reset(token)
+        if team is not None:
+            team.end()
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def by_pytorch() -> Iterator[None]:
+    """Give PyTorch its threads back for this block: for work that only it can share."""
+    import torch
+
+    team = _team.get()
+    if team is None:
+        yield
+        return
+    token = _team.set(None)
+    torch.set_num_threads(team.n)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(1)
+        _team.reset(token)
+
+
+def n_at_work() -> int:
+    """Threads that `share_out` shares work among."""
+    team = _team.get()
+    return 1 if team is None else team.n
+
+
+def share_out(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """The results for all items, in their order, by the team at work; without one, by this thread.
+
+    Examples
+    --------
+    >>> with working_together(n_elements=1 << 20):
+    ...     list(share_out(str.upper, "abc"))
+    ['A', 'B', 'C']
+    """
+    team = _team.get()
+    yield from map(work, items) if team is None else team.each(work, items)
 
 
 class _Worker(SpawnProcess):

@@ -12,6 +12,7 @@ from newkinds.engine.moments import second_moment
 from newkinds.engine.solvers import LBFGS, Adam, Solver
 from newkinds.names import SOLVERS, SolverName
 from newkinds.objective import PARTITION, RIM, SELECTION, objective_value
+from newkinds.workers import SMALL_WORK, working_together
 
 DECAY = 0.01
 Case = tuple[torch.Tensor, np.ndarray, np.ndarray]
@@ -292,6 +293,8 @@ def test_the_number_of_threads_changes_no_bit(solver: SolverName) -> None:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             results.append(optimise(features, runs, labels=labels, solver=solver, max_iter=6))
+            with working_together(SMALL_WORK + 1):
+                results.append(optimise(features, runs, labels=labels, solver=solver, max_iter=6))
     finally:
         torch.set_num_threads(before)
     for other in results[1:]:

@@ -36,6 +36,7 @@ from newkinds.commands.options import (
     Source,
     Temperature,
     TextColumn,
+    Threads,
     Truth,
     UnlabelledNames,
     Workers,
@@ -82,6 +83,7 @@ def discover(
     ] = None,
     seed: Seed = 0,
     device: DeviceOption = "auto",
+    threads: Threads = None,  # heeded by its callback
     checkpoint: Checkpoint = 20.0,
     no_map: NoMap = False,
     force: Force = False,

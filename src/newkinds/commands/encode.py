@@ -24,6 +24,7 @@ from newkinds.commands.options import (
     Resize,
     Source,
     TextColumn,
+    Threads,
     Truth,
     UnlabelledNames,
     Workers,
@@ -49,6 +50,7 @@ def encode(
     workers: Workers = None,
     full_precision: FullPrecision = False,
     device: DeviceOption = "auto",
+    threads: Threads = None,  # heeded by its callback
     force: ForceFile = False,
     quiet: Quiet = False,
 ) -> None:

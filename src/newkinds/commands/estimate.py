@@ -30,6 +30,7 @@ from newkinds.commands.options import (
     Seed,
     Source,
     TextColumn,
+    Threads,
     UnlabelledNames,
     Workers,
 )
@@ -62,6 +63,7 @@ def estimate(
     bounds: Annotated[tuple[int, int] | None, typer.Option(help="Least and most categories.")] = None,
     seed: Seed = 0,
     device: DeviceOption = "auto",
+    threads: Threads = None,  # heeded by its callback
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     quiet: Quiet = False,
 ) -> None:

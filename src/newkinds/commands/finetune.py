@@ -19,6 +19,7 @@ from newkinds.commands.options import (
     Seed,
     Source,
     TextColumn,
+    Threads,
     Workers,
     number_or_name,
 )
@@ -58,6 +59,7 @@ def finetune(
     full_precision: FullPrecision = False,
     seed: Seed = 0,
     device: DeviceOption = "auto",
+    threads: Threads = None,  # heeded by its callback
     quiet: Quiet = False,
 ) -> None:
     """Fit the last blocks of an encoder to a collection, with GCD's contrastive losses.

@@ -1,5 +1,7 @@
 """Arguments and options that commands share: their types, and what --help says of them."""
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,6 +20,16 @@ from newkinds.names import (
     EffortName,
     listed,
 )
+
+
+def use_threads(n: int | None) -> None:
+    """Let PyTorch, and what else computes, use so many threads; by default one for each core."""
+    if n is None:
+        return
+    os.environ["OMP_NUM_THREADS"] = str(n)  # read when they are imported
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(n)
+
 
 Source = Annotated[str, typer.Argument(help=f"The collection: {SOURCES}.")]
 NewSource = Annotated[str, typer.Argument(help=f"New samples: - for lines on standard input, or {SOURCES}.")]
@@ -101,6 +113,10 @@ InitName = Annotated[
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(help="Threads to compute with; by default one for each core.", min=1, callback=use_threads),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors and results asked for.")]
 Checkpoint = Annotated[
     float,

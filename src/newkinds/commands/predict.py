@@ -18,6 +18,7 @@ from newkinds.commands.options import (
     Quiet,
     RunFolder,
     TextColumn,
+    Threads,
     Workers,
 )
 from newkinds.errors import InputError
@@ -44,6 +45,7 @@ def predict(
     id: IdColumn = None,
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
+    threads: Threads = None,  # heeded by its callback
     cache: Cache = None,
     no_cache: NoCache = False,
     workers: Workers = None,

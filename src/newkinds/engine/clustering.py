@@ -9,7 +9,7 @@ several lose theirs, each takes another sample; if all samples sit on their cent
 equally near to two centroids goes to the first. A restart ends when no assignment changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch import Tensor
 from newkinds.engine.checkpoints import Arrays, Checkpoint
 from newkinds.engine.memory import check_fits, clustering_bytes
 from newkinds.engine.partitioner import FloatArray
-from newkinds.engine.samples import Samples, lane_blocks, precise, sum_over_lanes
+from newkinds.engine.samples import Samples, lane_blocks, over_lanes, precise, sum_over_lanes
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import SEEDINGS, Inertia, Seeding
@@ -184,7 +184,7 @@ class _Lloyd:
         columns = torch.empty(len(self.labels), restarts, dtype=torch.int32, device=flat.device)
         distances = torch.empty(len(self.labels), restarts, dtype=flat.dtype, device=flat.device)
 
-        for lane in self.samples.lanes:
+        def in_lane(lane: slice) -> None:
             for rows in lane_blocks(lane, len(flat), flat.device.type):
                 features, here = self.samples.read(rows), self.samples.within(rows)
                 products = torch.addmm(offset, features, flat.T).view(-1, restarts, categories)
@@ -196,6 +196,8 @@ class _Lloyd:
                     column = torch.where(label == UNLABELLED, column, label)
                 columns[here] = column.int()
                 distances[here] = (features.square().sum(1)[:, None] - 2 * affinity).clamp_min_(0)
+
+        over_lanes(self.samples, in_lane)
         return columns, distances
 
     def changed(self, columns: Tensor, previous: Tensor | None, tolerance: float) -> Tensor:
@@ -418,22 +420,32 @@ class _Draw:
     def _distances(self, centroids: Tensor) -> Tensor:
         """Squared distances (centroids, own samples) of the unlabelled samples, zero for the others."""
         result = torch.empty(len(centroids), len(self.free), device=centroids.device)
-        for here, block in self._blocks(centroids):
+
+        def fill(here: slice, block: Tensor) -> None:
             result[:, here] = block
+
+        self._in_blocks(centroids, fill)
         return result
 
     def _nearest(self, centroids: Tensor) -> Tensor:
         """The smallest of each column of `_distances`, without a matrix of centroids × samples."""
         result = torch.empty(len(self.free), device=centroids.device)
-        for here, block in self._blocks(centroids):
+
+        def fill(here: slice, block: Tensor) -> None:
             result[here] = block.amin(0)
+
+        self._in_blocks(centroids, fill)
         return result
 
-    def _blocks(self, centroids: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    def _in_blocks(self, centroids: Tensor, work: Callable[[slice, Tensor], None]) -> None:
+        """Do something with blocks of the distances, given with the positions of their samples."""
         squares = centroids.square().sum(1)[:, None]
-        for lane in self.samples.lanes:
+
+        def in_lane(lane: slice) -> None:
             for rows in lane_blocks(lane, len(centroids), centroids.device.type):
                 features, here = self.samples.read(rows), self.samples.within(rows)
                 block = torch.addmm(squares, centroids, features.T, alpha=-2)
                 block += features.square().sum(1)
-                yield here, block.clamp_min_(0) * self.free[here]
+                work(here, block.clamp_min_(0) * self.free[here])
+
+        over_lanes(self.samples, in_lane)

@@ -6,6 +6,8 @@ lane by lane, in blocks that fit the cache. The blocks' log-probabilities are ke
 On an NVIDIA GPU `newkinds.engine.fused` does the same with half-precision products and fused kernels.
 """
 
+import functools
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -157,6 +159,22 @@ class Evaluator(Protocol):
         """The same for some of the runs."""
 
 
+class _Desk(threading.local):
+    """Room that a thread works in, for the largest block."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        self._size, self._device = size, device
+
+    @functools.cached_property
+    def scratch(self) -> Tensor:
+        return torch.empty(self._size, device=self._device)
+
+    @functools.cached_property
+    def log_p(self) -> Tensor:
+        """Where log-probabilities are not kept from one pass to the next."""
+        return torch.empty(self._size, device=self._device)
+
+
 class BlockEvaluator:
     """The two passes in plain tensor operations; correct on every device, written for the CPU's caches."""
 
@@ -180,8 +198,8 @@ class BlockEvaluator:
         }
         # Buffers, allocated once: allocating memory in every block would cost as much as some of the arithmetic.
         longest = max((rows.stop - rows.start for blocks in blocks_of_lanes for rows in blocks), default=0)
-        self.kept = torch.empty(size * categories * (n_own if self.keep else longest), device=samples.device)
-        self.scratch = torch.empty(size * categories * longest, device=samples.device)
+        self.kept = torch.empty(size * categories * n_own if self.keep else 0, device=samples.device)
+        self.desk = _Desk(size * categories * longest, samples.device)
 
     def select(self, runs: Tensor) -> "BlockEvaluator":
         return BlockEvaluator(self.samples, self.batch.select(runs))
@@ -203,7 +221,8 @@ class BlockEvaluator:
         def place(rows: slice, kept: bool) -> Tensor:
             first = self.samples.within(rows).start * columns if kept and self.keep else 0
             size = columns * (rows.stop - rows.start)
-            return (self.kept if kept else self.scratch)[first : first + size].view(n_runs, categories, -1)
+            buffer = self.desk.scratch if not kept else self.kept if self.keep else self.desk.log_p
+            return buffer[first : first + size].view(n_runs, categories, -1)
 
         def log_p_of(rows: slice) -> Tensor:
             return log_probabilities(

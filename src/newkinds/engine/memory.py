@@ -8,6 +8,7 @@ from newkinds.engine.solvers import HISTORY
 from newkinds.names import SolverName
 from newkinds.runtime import check_memory
 from newkinds.wording import option
+from newkinds.workers import n_at_work
 
 FLOAT = 4
 """Bytes of a weight."""
@@ -28,7 +29,8 @@ def training_bytes(samples: Samples, n_categories: int, runs: int, solver: Solve
 
 
 def _arrays_of_weights(samples: Samples, rows: int, held: int) -> int:
-    sums = len(samples.lanes).bit_length()  # see sum_over_lanes: neighbours are added as soon as both exist
+    # See sum_over_lanes: neighbours are added as soon as both exist, and each thread may have one ready.
+    sums = len(samples.lanes).bit_length() + min(n_at_work(), len(samples.lanes))
     return rows * samples.width * FLOAT * (held + max(sums, EXTRA_ARRAYS))
 
 

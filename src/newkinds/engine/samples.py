@@ -9,6 +9,7 @@ processes find what one finds, to the last bit if their processors round alike.
 """
 
 import copy
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,6 +24,7 @@ from newkinds.engine.partitioner import Committee, Partitioner, blocks
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.runtime import least_over_processes, n_processes, rank, report_progress, sum_over_processes
+from newkinds.workers import share_out
 
 LANE_SAMPLES = 2048
 """A lane has at least this many samples, so that adding up the lanes costs little beside their products."""
@@ -39,6 +41,13 @@ ADDED_ROWS = 256
 would then depend on the number of threads."""
 SAFE_NORMS = (1e-15, 1e15)
 """Lengths whose squares and inverses are ordinary float32 numbers."""
+
+
+class _Held(threading.local):
+    """What was read last; each thread works on samples of its own."""
+
+    rows = slice(0, 0)
+    features = torch.empty(0)
 
 
 class Samples:
@@ -77,7 +86,7 @@ class Samples:
         self.own = slice(self.lanes[0].start, self.lanes[-1].stop)
         self._resident: Tensor | None = None
         self._half: Tensor | None = None
-        self._held = (slice(0, 0), torch.empty(0, self.width))
+        self._held = _Held()
         self._fingerprint: IntArray | None = None
         self._origin: tuple[Samples, LinearMap] | None = None
         if isinstance(source, Tensor):
@@ -102,12 +111,14 @@ class Samples:
         mapped = copy.copy(self)
         mapped.width, mapped._origin = linear.width, (self, linear)
         mapped._resident = mapped._half = mapped._fingerprint = None
-        mapped._held = (slice(0, 0), torch.empty(0, linear.width))
+        mapped._held = _Held()
         if mapped._fits():
             resident = torch.empty(self.own.stop - self.own.start, linear.width, device=self.device)
-            for lane in self.lanes:  # the same products however many processes there are
-                for rows in _rows(lane, CHECKED_ROWS):
-                    resident[self.within(rows)] = linear.apply(self.read(rows))
+
+            def fill(rows: slice) -> None:
+                resident[self.within(rows)] = linear.apply(self.read(rows))
+
+            self._in_pieces(fill)
             mapped._resident = resident
         return mapped
 
@@ -139,12 +150,11 @@ class Samples:
         """The features of some of this process's samples."""
         if self._resident is not None:
             return self._resident[self.within(rows)]
-        held, features = self._held
-        if not held.start <= rows.start <= rows.stop <= held.stop:
-            held = slice(rows.start, min(max(rows.stop, rows.start + LOADED_ROWS), self.own.stop))
-            features = self._load(held)
-            self._held = held, features
-        return features[rows.start - held.start : rows.stop - held.start]
+        held = self._held
+        if not held.rows.start <= rows.start <= rows.stop <= held.rows.stop:
+            held.rows = slice(rows.start, min(max(rows.stop, rows.start + LOADED_ROWS), self.own.stop))
+            held.features = self._load(held.rows)
+        return held.features[rows.start - held.rows.start : rows.stop - held.rows.start]
 
     def take(self, indices: IntArray) -> Tensor:
         """The features of any samples, whichever process holds them."""
@@ -175,23 +185,38 @@ class Samples:
         -1 where its probability is below `least`.
         """
         own_columns = np.zeros(self.own.stop - self.own.start, dtype=np.int64)
-        for rows in _rows(self.own, CHECKED_ROWS):
+
+        def fill(rows: slice) -> None:
             marked = np.arange(rows.stop - rows.start) if among is None else np.flatnonzero(among[rows])
             if len(marked):
                 features = self.read(rows)
                 if among is not None:
                     features = features[torch.from_numpy(marked).to(features.device)]
                 own_columns[self.within(rows)][marked] = partitioner.assign(features, least)
+
+        self._in_pieces(fill)
         columns: IntArray = self.gather(own_columns)
         return columns if among is None else columns[among]
 
     def margins(self, partitioner: Partitioner, n_first: int) -> npt.NDArray[np.float64]:
         """See `Partitioner.margins`."""
         own_margins = np.zeros(self.own.stop - self.own.start)
-        for rows in _rows(self.own, CHECKED_ROWS):
+
+        def fill(rows: slice) -> None:
             own_margins[self.within(rows)] = partitioner.margins(self.read(rows), n_first)
+
+        self._in_pieces(fill)
         margins: npt.NDArray[np.float64] = self.gather(own_margins)
         return margins
+
+    def _in_pieces(self, work: Callable[[slice], None]) -> None:
+        """Do something with all of this process's samples, a piece of a lane at a time."""
+
+        def in_lane(lane: slice) -> None:
+            for rows in _rows(lane, CHECKED_ROWS):
+                work(rows)
+
+        over_lanes(self, in_lane)
 
     def fingerprint(self) -> IntArray:
         """A checksum of each lane, over all processes, that identifies the features."""
@@ -237,14 +262,20 @@ class Samples:
         return lengths.reciprocal_() if least_over_processes(int(ordinary)) else None
 
 
+def over_lanes(samples: Samples, work: Callable[[slice], None]) -> None:
+    """Do something with each lane; several threads may work at a time."""
+    for _ in share_out(work, samples.lanes):
+        pass
+
+
 def sum_over_lanes(samples: Samples, lane_sum: Callable[[slice], Tensor]) -> Tensor:
     """Sum of `lane_sum` over the lanes in a fixed order, neighbours first, and then over all processes.
 
     Two sums of equally many lanes are added as soon as both exist, so that only a few exist at a time.
     """
     sums: list[tuple[int, Tensor]] = []  # lanes added up, and their sum
-    for lane in samples.lanes:
-        count, added = 1, lane_sum(lane)
+    for added in share_out(lane_sum, samples.lanes):
+        count = 1
         while sums and sums[-1][0] == count:
             added = sums.pop()[1].add_(added)
             count *= 2

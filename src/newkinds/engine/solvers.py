@@ -11,7 +11,7 @@ run has its own step length; a run whose step is refused tries a shorter one whi
 runs leave.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from newkinds.engine.evaluation import Evaluator
 from newkinds.engine.samples import precise
+from newkinds.workers import share_out
 
 HISTORY = 8
 """Pairs of steps and gradient changes that stand for the Hessian."""
@@ -40,6 +41,7 @@ either, the run has come to rest."""
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
+Take = slice | Tensor
 
 
 class Solver(Protocol):
@@ -181,18 +183,22 @@ class LBFGS:
         self._leave()
         return values
 
-    def _parts(self, rows: Rows) -> Iterator[tuple[Rows, slice | Tensor]]:
-        """Rows to work on at a time, as numbers and as an index: on a CPU one, whose history fits the cache."""
+    def _in_parts(self, rows: Rows, work: Callable[[Rows, Take], None]) -> None:
+        """Work on some rows, given as numbers and as an index: on a CPU one by one, so that a history fits the
+        cache, and by several threads."""
         if self.device.type == "cpu":
-            yield from ((np.array([row]), slice(row, row + 1)) for row in rows)
+            parts = [np.array([row]) for row in rows]
+            for _ in share_out(lambda part: work(part, slice(int(part[0]), int(part[0]) + 1)), parts):
+                pass
         elif len(rows):
-            yield rows, torch.from_numpy(rows).to(self.device)
+            work(rows, torch.from_numpy(rows).to(self.device))
 
     def _accept(self, accepted: npt.NDArray[np.bool_], trial: Tensor, values: Array, gradient: Tensor) -> None:
         """Move, and remember the step and how the gradient changed."""
         self.value = np.where(accepted, values, self.value)
         self.refusals[accepted] = 0
-        for rows, take in self._parts(np.flatnonzero(accepted)):
+
+        def move(rows: Rows, take: Take) -> None:
             new = gradient[take]
             step, change = trial[take] - self.x[take], new - self.gradient[take]  # (rows, categories, width)
             self.x[take], self.gradient[take] = trial[take], new
@@ -204,7 +210,7 @@ class LBFGS:
             )
             useful = curvature > LEAST_CURVATURE * np.sqrt(steps * changes)
             if not useful.any():
-                continue
+                return
             at, slot = rows[useful], self.next[rows[useful]]
             self._remember(at, slot, step[torch.from_numpy(useful)], change[torch.from_numpy(useful)])
             products = products[useful]
@@ -216,6 +222,8 @@ class LBFGS:
             self.by_gradient[at, slot + HISTORY] = change_slope[useful]
             self.next[at] = (slot + 1) % HISTORY
             self.kept[at] = np.minimum(self.kept[at] + 1, HISTORY)
+
+        self._in_parts(np.flatnonzero(accepted), move)
 
     def _remember(self, rows: Rows, slots: Rows, steps: Tensor, changes: Tensor) -> None:
         at, into = (torch.from_numpy(numbers).to(self.device) for numbers in (rows, slots))
@@ -235,7 +243,8 @@ class LBFGS:
         """New directions for some rows."""
         scale, coefficients = (np.zeros((len(self.runs), *shape)) for shape in ((), (2 * HISTORY,)))
         scale[rows], coefficients[rows] = self._inverse_hessian(rows)
-        for some, take in self._parts(rows):
+
+        def turn(some: Rows, take: Take) -> None:
             gradient = self.gradient[take]
             combination = torch.from_numpy(coefficients[some]).float().to(self.device)[:, None, None]
             along = torch.matmul(combination, self.history[take]).squeeze(2)
@@ -252,6 +261,8 @@ class LBFGS:
             self.slope[some] = np.where(fresh, -steepness, slope)
             first = FIRST_STEP * np.sqrt(np.where(size > 0, size, 1.0) / np.maximum(steepness, 1e-24))
             self.length[some] = np.where(fresh, first, 1.0)
+
+        self._in_parts(rows, turn)
 
     def _inverse_hessian(self, rows: Rows) -> tuple[Array, Array]:
         """The inverse Hessian times the gradient: factors of the gradient, and of the steps and changes."""

@@ -25,11 +25,11 @@ from newkinds.methods.parameters import (
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.raw_samples import kind_of_samples, refuse_odd
-from newkinds.runtime import threads_for
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.label_doubts import LabelDoubts, doubt_labels
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
 from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
+from newkinds.workers import working_together
 
 ASSESSED_ROWS = 1 << 12
 """Samples that `assess` looks at at a time."""
@@ -141,7 +141,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
                 UserWarning,
                 stacklevel=2,
             )
-        with threads_for(features.size):
+        with working_together(features.size, problem.samples.device.type):
             n_categories, search = self._resolve_n_categories(problem)
             if search is not None:
                 problem = replace(problem, known_share=search.known_share)

@@ -27,6 +27,7 @@ from newkinds.objective import log_marginal
 from newkinds.runtime import report_progress, resolve_device, seeded
 from newkinds.selection.n_categories import Search
 from newkinds.selection.problem import Problem, checked_features
+from newkinds.workers import by_pytorch
 
 MOMENTUM = 0.9
 LAST_LEARNING_RATE = 1e-3
@@ -190,7 +191,7 @@ class HeadMethod(CategoryDiscoverer):
 
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         seed = problem.rng.randint(2**31 - 1)
-        with seeded(seed, problem.samples.device):
+        with seeded(seed, problem.samples.device), by_pytorch():
             head = self._head(problem, n_categories).to(problem.samples.device)
             curve = self._train(head, problem, self._step_size(n_categories), np.random.default_rng(seed))
         partitioner, projection = self._trained(head)

@@ -26,13 +26,14 @@ from newkinds.engine import Run
 from newkinds.errors import InputError
 from newkinds.labels import named_labels
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
-from newkinds.runtime import report_progress, threads_for
+from newkinds.runtime import report_progress
 from newkinds.selection.counting import count_categories
 from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.problem import Problem, as_array, checked_features, make_problem
 from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rehearsal import REHEARSED
 from newkinds.selection.training import Start, Training, cluster
+from newkinds.workers import working_together
 
 MOST_CATEGORIES = 1000
 """Upper bound of the published searches."""
@@ -138,7 +139,7 @@ def estimate_n_categories(
     method = usual_rule(wanted, problem) if method is None else method
     if wanted != "max-acc-pim" and (solver is not None or recipe != "newkinds"):
         raise InputError(f"recipe and solver are those of max-acc-pim: there is nothing to choose for {wanted}")
-    with threads_for(len(problem.columns) * problem.samples.width):
+    with working_together(features.size, problem.samples.device.type):
         return search_n_categories(problem, method, Search(bounds, n_init, recipe, solver))
 
 
