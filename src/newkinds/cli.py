@@ -26,7 +26,7 @@ from newkinds.wording import on_command_line
 OUT_OF_MEMORY, BAD_INPUT, INTERRUPTED = 1, 2, 130
 SPINS = "1000"
 """How long PyTorch's threads wait for each other before they sleep. Where other work keeps all cores busy, encoders
-whose threads spin for longer take several times as long. (Fits have threads of their own, see `newkinds.workers`.)"""
+whose threads spin for longer take several times as long. (Fits have threads of their own: `newkinds.workers`.)"""
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when PyTorch is imported
 
