@@ -220,10 +220,11 @@ def test_a_team_works_side_by_side_and_answers_in_order() -> None:
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_few_pieces_of_work_get_several_of_pytorchs_threads_each() -> None:
+def test_where_there_is_little_to_share_out_pytorch_does_it() -> None:
     with working_together(LARGE):
-        assert list(share_out(lambda _: torch.get_num_threads(), range(1))) == [3]
-        assert list(share_out(lambda _: torch.get_num_threads(), range(5))) == [1] * 5
+        assert list(share_out(lambda _: (torch.get_num_threads(), n_at_work()), range(1))) == [(3, 1)]
+        assert list(share_out(lambda _: torch.get_num_threads(), range(2))) == [1, 1]
+        assert (torch.get_num_threads(), n_at_work()) == (1, 3)
 
 
 @pytest.mark.usefixtures("three_threads")

@@ -21,28 +21,30 @@ from newkinds.errors import InputError
 SMALL_WORK = 1 << 17
 """Numbers in the features of a problem on which a second thread gains nothing."""
 
+FEW = 2
+"""Times as many threads as pieces of work from which on PyTorch's own threads are faster."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Team:
-    """Threads that share work among them, each with its part of PyTorch's own threads.
+    """Threads that share work among them, in each of which PyTorch uses no further ones.
 
-    PyTorch's threads meet after every operation and spin while they wait. Beside another program that keeps the
-    cores busy they wait most of the time. A team meets once in thousands of operations, and sleeps meanwhile.
+    PyTorch's own threads meet after every operation and spin while they wait. Beside another program that keeps the
+    cores busy they wait most of the time. A team meets once in many operations, and sleeps meanwhile.
     """
 
     def __init__(self, n: int) -> None:
         self.n = n
-        self._pool = ThreadPoolExecutor(n, thread_name_prefix="newkinds")
+        self._pool = ThreadPoolExecutor(n, thread_name_prefix="newkinds", initializer=_compute_alone)
 
     def each(self, work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """The results for all items, in their order; few more than are at work exist at a time."""
-        share = max(1, self.n // max(1, len(items)))
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:
-                waiting.append(self._pool.submit(_with_threads, share, work, item))
+                waiting.append(self._pool.submit(work, item))
                 if len(waiting) > self.n:
                     yield waiting.popleft().result()
             while waiting:
@@ -54,14 +56,6 @@ class Team:
 
     def end(self) -> None:
         self._pool.shutdown()
-
-
-def _with_threads(n: int, work: Callable[[Item], Result], item: Item) -> Result:
-    import torch
-
-    if torch.get_num_threads() != n:  # of this thread
-        torch.set_num_threads(n)
-    return work(item)
 
 
 _team: ContextVar[Team | None] = ContextVar("newkinds_team", default=None)
@@ -118,6 +112,8 @@ def n_at_work() -> int:
 def share_out(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """The results for all items, in their order, by the team at work; without one, by this thread.
 
+    Where most of the team would have nothing to do, PyTorch's own threads take its place.
+
     Examples
     --------
     >>> with working_together(n_elements=1 << 20):
@@ -125,7 +121,14 @@ def share_out(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator
     ['A', 'B', 'C']
     """
     team = _team.get()
-    yield from map(work, items) if team is None else team.each(work, items)
+    if team is None:
+        yield from map(work, items)
+    elif FEW * len(items) < team.n:
+        with by_pytorch():
+            results = list(map(work, items))
+        yield from results
+    else:
+        yield from team.each(work, items)
 
 
 class _Worker(SpawnProcess):

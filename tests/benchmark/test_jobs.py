@@ -46,6 +46,7 @@ def test_the_rows_of_the_tables_stand_in_this_order() -> None:
         "pim-rule",
         "pim-paper",
         "pim-release",
+        "pim-cosine",
         "pim",
     ]
     keys = [method.key for method in METHODS]
@@ -73,6 +74,7 @@ def test_methods_are_chosen_by_key_in_the_order_of_the_tables() -> None:
         "gcd",
         "pim-paper",
         "pim-release",
+        "pim-cosine",
     ]
     assert [method.key for method in METHODS if method not in methods_named(None, exact=True)] == ["pim-release"]
     with pytest.raises(InputError, match="there is no method 'a', 'b'; choose from kmeans, rankstats"):

@@ -7,7 +7,7 @@ from scipy.special import logit, softmax
 from newkinds import PIM, InputError
 from newkinds.engine import Partitioner
 from newkinds.labels import UNLABELLED
-from newkinds.selection.calibration import Calibration, _own_columns, calibrate
+from newkinds.selection.calibration import Calibration, Experience, _own_columns
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.rehearsal import Rehearsal, Trial
 
@@ -64,7 +64,7 @@ WEIGHTS = np.eye(5, 6, dtype=np.float32)
 @pytest.mark.parametrize("factor", [0.4, 0.7, 1.0, 1.6, 2.5])
 def test_sharpness_makes_up_for_too_much_or_too_little_confidence(factor: float) -> None:
     problem, rehearsal = sampled(6.0)
-    calibration = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0 / factor))])
+    calibration = Experience.of([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0 / factor))]).calibration()
     assert calibration.sharpness == pytest.approx(factor, rel=0.1)
     if factor != 1:
         assert (calibration.sharpness < 1) == (factor < 1)  # 6 / factor is too high, the model too sure
@@ -72,7 +72,7 @@ def test_sharpness_makes_up_for_too_much_or_too_little_confidence(factor: float)
 
 def test_what_is_true_already_is_left_alone() -> None:
     problem, rehearsal = sampled(6.0)
-    calibration = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0))])
+    calibration = Experience.of([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0))]).calibration()
     assert calibration.slope == pytest.approx(1, rel=0.15)
     assert calibration.intercept == pytest.approx(0, abs=0.15)
     assert calibration.share_new == np.mean(rehearsal.truth >= 3)
@@ -90,7 +90,7 @@ def test_of_very_many_categories_fewer_samples_are_looked_at(monkeypatch: pytest
 
     monkeypatch.setattr(Partitioner, "log_probabilities", recording)
     monkeypatch.setattr("newkinds.selection.calibration.CALIBRATED_ELEMENTS", 500)
-    calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0))])
+    Experience.of([Trial(rehearsal, problem, Partitioner(WEIGHTS, 6.0))]).calibration()
     assert n_rows == [500 // len(WEIGHTS)]
 
 
@@ -104,7 +104,7 @@ def test_novelty_is_how_often_a_sample_is_new() -> None:
     seen = [sampled(4.0, seed=seed) for seed in (0, 1)]
     problem, first = seen[0]
     model = Partitioner(WEIGHTS, 20.0)
-    calibration = calibrate([Trial(first, problem, model)])
+    calibration = Experience.of([Trial(first, problem, model)]).calibration()
     checked, truth = seen[1][0], seen[1][1].truth
     novelty = calibration.novelty(raw_novelty(checked, 20.0 * calibration.sharpness, WEIGHTS, 3))
     is_new = truth >= 3
@@ -117,8 +117,8 @@ def test_novelty_is_how_often_a_sample_is_new() -> None:
 
 def test_how_new_categories_are_numbered_does_not_matter() -> None:
     problem, rehearsal = sampled(6.0)
-    plain = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS, 10.0))])
-    other = calibrate([Trial(rehearsal, problem, Partitioner(WEIGHTS[[0, 1, 2, 4, 3]], 10.0))])
+    plain = Experience.of([Trial(rehearsal, problem, Partitioner(WEIGHTS, 10.0))]).calibration()
+    other = Experience.of([Trial(rehearsal, problem, Partitioner(WEIGHTS[[0, 1, 2, 4, 3]], 10.0))]).calibration()
     assert other.sharpness == pytest.approx(plain.sharpness)
     assert (other.slope, other.intercept) == pytest.approx((plain.slope, plain.intercept), abs=1e-3)
 
@@ -133,7 +133,7 @@ def test_novelty_is_left_alone_where_only_whole_categories_were_hidden() -> None
     problem, rehearsal = sampled(6.0)
     hidden = rehearsal.truth >= 3
     only_new = Rehearsal(np.where(hidden, UNLABELLED, rehearsal.truth), hidden, rehearsal.truth[hidden], n_kept=3)
-    calibration = calibrate([Trial(only_new, problem, Partitioner(WEIGHTS, 6.0))])
+    calibration = Experience.of([Trial(only_new, problem, Partitioner(WEIGHTS, 6.0))]).calibration()
     np.testing.assert_allclose(calibration.at_share(0.5).novelty(RAW), RAW)
 
 

@@ -211,6 +211,14 @@ _ROWS = (
         cost=1500,
     ),
     Method(
+        "pim-cosine",
+        "PIM, Newkinds, cosine",
+        PIM(metric="cosine"),
+        counter="rehearsal",
+        note="As the next row, but samples are compared by the plain cosine to the end.",
+        cost=380,
+    ),
+    Method(
         "pim",
         "PIM, Newkinds",
         PIM(),

@@ -29,8 +29,8 @@ def training_bytes(samples: Samples, n_categories: int, runs: int, solver: Solve
 
 
 def _arrays_of_weights(samples: Samples, rows: int, held: int) -> int:
-    # See sum_over_lanes: neighbours are added as soon as both exist, and each thread may have one ready.
-    sums = len(samples.lanes).bit_length() + min(n_at_work(), len(samples.lanes))
+    # See sum_over_lanes: neighbours are added as soon as both exist, and each further thread may have one ready.
+    sums = len(samples.lanes).bit_length() + min(n_at_work() - 1, len(samples.lanes))
     return rows * samples.width * FLOAT * (held + max(sums, EXTRA_ARRAYS))
 
 

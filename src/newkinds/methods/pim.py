@@ -18,6 +18,7 @@ from newkinds.methods.infomax import InfoMax
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
 from newkinds.names import AUTO, METRICS, CountRule, EffortName, Init, MetricName, RecipeName, Seeding, SolverName
 from newkinds.objective import PARTITION, Objective
+from newkinds.selection.calibration import Calibration
 from newkinds.selection.consensus import find_consensus
 from newkinds.selection.efforts import EFFORTS, Effort
 from newkinds.selection.n_categories import Search
@@ -252,11 +253,11 @@ n_iter_, stopped_
         metric_map = final.metric_map
         trained = problem if metric_map is None else replace(problem, samples=problem.samples.mapped(metric_map))
         outcome = self._partition(trained, run, facts)
-        unlabelled = outcome.columns[~problem.labelled]
+        unlabelled, experience = outcome.columns[~problem.labelled], choice.experience
         share_new = float((unlabelled >= problem.n_known).mean()) if unlabelled.size else 0.0
         return replace(
             outcome,
-            calibration=choice.calibration.at_share(share_new),
+            calibration=Calibration() if experience is None else experience.calibration(share_new),
             stability=final.stability,
             metric_map=metric_map,
         )

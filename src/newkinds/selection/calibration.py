@@ -7,10 +7,11 @@ and what the probability of the new categories together means.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import brentq, minimize
 from scipy.special import expit, log_softmax, logit, logsumexp
 
 from newkinds.labels import IntArray
@@ -19,8 +20,8 @@ from newkinds.selection.rehearsal import FloatArray, Trial
 
 CALIBRATED = 1 << 14
 """Hidden samples of one rehearsal that are looked at."""
-CALIBRATED_ELEMENTS = 1 << 26
-"""Their probabilities, half a gigabyte: of more than 4,096 categories fewer samples are looked at."""
+CALIBRATED_ELEMENTS = 1 << 24
+"""Their probabilities, 64 MiB: of more than 1,024 categories fewer samples are looked at."""
 SHARPEST, SOFTEST = 4.0, 0.02
 LEAST_SHARE = 0.01
 """Odds are taken of shares no nearer to 0 or 1 than this."""
@@ -61,27 +62,71 @@ class Calibration:
         return np.asarray(expit(self.slope * logit(np.clip(raw, EXTREME, 1 - EXTREME)) + self.intercept))
 
 
-def calibrate(trials: Sequence[Trial]) -> Calibration:
-    """Learn from what partitioners, trained one in each rehearsal, said of the samples hidden from them."""
-    logs, is_right, is_new, n_kept = [], [], [], []
-    for trial in trials:
-        rehearsal, partitioner = trial.rehearsal, trial.partitioner
-        hidden = np.flatnonzero(rehearsal.hidden)
-        most = max(1, min(CALIBRATED, CALIBRATED_ELEMENTS // len(partitioner.weights)))
-        places = _spread(np.arange(len(hidden)), most)
-        truth = rehearsal.truth[places]
-        log_p = partitioner.log_probabilities(trial.problem.samples.take(hidden[places]).cpu().numpy())
-        predicted = log_p.argmax(1)
-        is_right.append(predicted == _own_columns(truth, predicted, rehearsal.n_kept))
-        logs.append(log_p)
-        is_new.append(truth >= rehearsal.n_kept)
-        n_kept.append(rehearsal.n_kept)
-    sharpness = _fit_sharpness(logs, np.concatenate(is_right))
-    odds = [_log_odds_of_new(log_p, kept, sharpness) for log_p, kept in zip(logs, n_kept, strict=True)]
-    new = np.concatenate(is_new)
-    if new.all() or not new.any():
-        return Calibration(sharpness, share_new=float("nan"))
-    return Calibration(sharpness, *_fit_odds(np.concatenate(odds), new), share_new=float(new.mean()))
+@dataclass(frozen=True)
+class Experience:
+    """What partitioners, trained one in each rehearsal, said of the samples hidden from them.
+
+    Attributes
+    ----------
+    log_p : tuple of ndarray of shape (samples, categories)
+        Log-probabilities of hidden samples, of each rehearsal.
+    n_kept : tuple of int
+        Columns of categories that kept labels, which come first.
+    is_right, is_new : ndarray of shape (samples of all rehearsals,)
+        Which samples were put right, and which belong to a category that lost all labels.
+    """
+
+    log_p: tuple[npt.NDArray[np.float32], ...]
+    n_kept: tuple[int, ...]
+    is_right: npt.NDArray[np.bool_]
+    is_new: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> "Experience":
+        logs, is_right, is_new = [], [], []
+        for trial in trials:
+            rehearsal, partitioner = trial.rehearsal, trial.partitioner
+            hidden = np.flatnonzero(rehearsal.hidden)
+            most = max(1, min(CALIBRATED, CALIBRATED_ELEMENTS // len(partitioner.weights)))
+            places = _spread(np.arange(len(hidden)), most)
+            truth = rehearsal.truth[places]
+            log_p = partitioner.log_probabilities(trial.problem.samples.take(hidden[places]).cpu().numpy())
+            predicted = log_p.argmax(1)
+            is_right.append(predicted == _own_columns(truth, predicted, rehearsal.n_kept))
+            logs.append(log_p.astype(np.float32))
+            is_new.append(truth >= rehearsal.n_kept)
+        n_kept = tuple(trial.rehearsal.n_kept for trial in trials)
+        return cls(tuple(logs), n_kept, np.concatenate(is_right), np.concatenate(is_new))
+
+    def calibration(self, share_new: float | None = None) -> Calibration:
+        """What it teaches about a model that takes this share of the samples for new; by default, as many as were.
+
+        Samples of hidden categories are put right less often than others, so their share counts.
+        """
+        seen = float(self.is_new.mean())
+        if seen in (0.0, 1.0):
+            return Calibration(self._sharpness(np.ones(len(self.is_new))), share_new=float("nan"))
+        share = float(np.clip(seen if share_new is None else share_new, LEAST_SHARE, 1 - LEAST_SHARE))
+        sharpness = self._sharpness(np.where(self.is_new, share / seen, (1 - share) / (1 - seen)))
+        pairs = zip(self.log_p, self.n_kept, strict=True)
+        odds = np.concatenate([_log_odds_of_new(log_p, n_kept, sharpness) for log_p, n_kept in pairs])
+        learnt = Calibration(sharpness, *_fit_odds(odds, self.is_new), share_new=seen)
+        return learnt if share_new is None else learnt.at_share(share_new)
+
+    def _sharpness(self, weights: FloatArray) -> float:
+        """The factor of the logits under which samples are put right as often as the largest probabilities say.
+
+        Samples of a category that was not found at all count: they are put wrong, with some confidence.
+        """
+
+        def excess(log_factor: float) -> float:
+            highest = [log_softmax(np.exp(log_factor) * log_p, axis=1).max(axis=1) for log_p in self.log_p]
+            return float(np.average(np.exp(np.concatenate(highest)) - self.is_right, weights=weights))
+
+        least, most = np.log(SOFTEST), np.log(SHARPEST)
+        if excess(least) >= 0:
+            return SOFTEST
+        return SHARPEST if excess(most) <= 0 else float(np.exp(brentq(excess, least, most, xtol=0.005)))
 
 
 def _own_columns(truth: IntArray, predicted: IntArray, n_kept: int) -> IntArray:
@@ -92,23 +137,8 @@ def _own_columns(truth: IntArray, predicted: IntArray, n_kept: int) -> IntArray:
     return np.array([column_of.get(int(category), -1) for category in truth])
 
 
-def _fit_sharpness(logs: Sequence[FloatArray], is_right: npt.NDArray[np.bool_]) -> float:
-    """The factor of the logits under which the largest probabilities say best which samples are put right.
-
-    Samples of a category that was not found at all count: they are put wrong, with some confidence.
-    """
-
-    def loss(log_factor: float) -> float:
-        highest = [log_softmax(np.exp(log_factor) * log_p, axis=1).max(axis=1) for log_p in logs]
-        confidence = np.clip(np.exp(np.concatenate(highest)), EXTREME, 1 - EXTREME)
-        return float(-np.log(np.where(is_right, confidence, 1 - confidence)).mean())
-
-    bounds = (np.log(SOFTEST), np.log(SHARPEST))
-    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x))
-
-
-def _log_odds_of_new(log_p: FloatArray, n_kept: int, sharpness: float) -> FloatArray:
-    sharpened = sharpness * log_p
+def _log_odds_of_new(log_p: npt.NDArray[np.floating[Any]], n_kept: int, sharpness: float) -> FloatArray:
+    sharpened = sharpness * log_p.astype(np.float64)
     odds = logsumexp(sharpened[:, n_kept:], axis=1) - logsumexp(sharpened[:, :n_kept], axis=1)
     return np.asarray(np.clip(odds, logit(EXTREME), logit(1 - EXTREME)))
 

@@ -47,7 +47,7 @@ CLEARLY = 2.0
 """Standard errors by which a setting must be behind the best to drop out."""
 REFINEMENT_NOISE = 0.05
 """As `NOISE`, of settings in a metric: they start from the same partition, and end in similar ones."""
-BETTER = 1.0
+BETTER = 2.0
 """Standard errors by which another refinement must be better than the usual one."""
 STAGE = "rehearsing ({} of {})"
 REFINING_STAGE = "rehearsing the refinement ({} of {})"

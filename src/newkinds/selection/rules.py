@@ -4,7 +4,7 @@ To add a rule, write its function, give it a line in the table, and its name to 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from newkinds.engine import TEMPERATURE, Run
 from newkinds.errors import InputError
 from newkinds.names import AUTO, LamRule, MetricName, Seeding
 from newkinds.objective import Objective
-from newkinds.selection.calibration import Calibration, calibrate
+from newkinds.selection.calibration import Experience
 from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.n_categories import SEARCH_TOLERANCE, UNSUPERVISED_LAM
 from newkinds.selection.problem import Problem
@@ -58,7 +58,7 @@ class Choice:
     firsts: tuple[Setting, ...]
     lam_curve: dict[float, float] | None = None
     rehearsal: Rehearsed | None = None
-    calibration: Calibration = field(default_factory=Calibration)
+    experience: Experience | None = None
     ratio: float = 1.0
     """Of the size of a new category to that of a known one, to train with."""
 
@@ -166,7 +166,7 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
         )
     ratio = settled_ratio(problem, known_share, n_categories)
     return Choice(
-        rehearsed.chosen, rehearsed.firsts, rehearsal=rehearsed, calibration=calibrate(trials), ratio=ratio
+        rehearsed.chosen, rehearsed.firsts, rehearsal=rehearsed, experience=Experience.of(trials), ratio=ratio
     )
 
 
