@@ -74,7 +74,6 @@ def test_methods_are_chosen_by_key_in_the_order_of_the_tables() -> None:
         "gcd",
         "pim-paper",
         "pim-release",
-        "pim-cosine",
     ]
     assert [method.key for method in METHODS if method not in methods_named(None, exact=True)] == ["pim-release"]
     with pytest.raises(InputError, match="there is no method 'a', 'b'; choose from kmeans, rankstats"):
