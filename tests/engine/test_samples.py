@@ -327,3 +327,18 @@ def test_a_tensor_can_be_mapped_though_the_result_does_not_fit(monkeypatch: pyte
     expected = squeezing(6, 4).apply(features)
     torch.testing.assert_close(mapped.read(slice(100, 200)), expected[100:200])
     torch.testing.assert_close(mapped.take(np.array([2999, 0])), expected[[2999, 0]])
+
+
+def test_features_are_read_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("newkinds.engine.samples.RESIDENT_BYTES", 0)
+    monkeypatch.setattr("newkinds.engine.samples.LOADED_ROWS", 4)
+    features = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    samples = Samples(features)
+    first = samples.read(slice(0, 4)).clone()
+    with monkeypatch.context() as broken:
+        broken.setattr(Samples, "_load", lambda *_: (_ for _ in ()).throw(OSError("the disk is gone")))
+        with pytest.raises(OSError, match="the disk is gone"):
+            samples.read(slice(8, 12))
+    expected = torch.from_numpy(features[8:12] / np.linalg.norm(features[8:12], axis=1, keepdims=True))
+    torch.testing.assert_close(samples.read(slice(8, 12)), expected)
+    assert torch.equal(samples.read(slice(0, 4)), first)

@@ -152,8 +152,9 @@ class Samples:
             return self._resident[self.within(rows)]
         held = self._held
         if not held.rows.start <= rows.start <= rows.stop <= held.rows.stop:
-            held.rows = slice(rows.start, min(max(rows.stop, rows.start + LOADED_ROWS), self.own.stop))
-            held.features = self._load(held.rows)
+            wanted = slice(rows.start, min(max(rows.stop, rows.start + LOADED_ROWS), self.own.stop))
+            held.features = self._load(wanted)  # which may fail
+            held.rows = wanted
         return held.features[rows.start - held.rows.start : rows.stop - held.rows.start]
 
     def take(self, indices: IntArray) -> Tensor:
