@@ -1,7 +1,7 @@
 """Work that was interrupted goes on where it was, to the same answer; other work takes nothing over."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -57,6 +57,15 @@ class Count:
     def after(self, calls: int | None) -> None:
         """Count from zero, and interrupt after so many."""
         self.calls, self.most = 0, 10**9 if calls is None else calls
+
+
+@pytest.fixture(autouse=True, scope="module")
+def runs_in_one_batch() -> Iterator[None]:
+    """As on a GPU: runs of different sizes are not trained, and remembered, apart."""
+    batches = training._batches
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_batches", lambda runs, at_once, _device: batches(runs, at_once, "cuda"))
+        yield
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ from sklearn.cluster import KMeans as SklearnKMeans
 
 from newkinds import InputError
 from newkinds.data import digits
-from newkinds.engine import Samples, kmeans, seed_centroids
-from newkinds.engine.clustering import _Draw, _Lloyd, _sum_by_index, _sum_by_product, category_sums
+from newkinds.engine import Samples, cluster_each, kmeans, seed_centroids
+from newkinds.engine.clustering import _Lloyd
+from newkinds.engine.moments import _sum_by_index, _sum_by_product, category_sums
+from newkinds.engine.seeding import _Draw, draw_seeds
 from newkinds.names import SEEDINGS, Seeding
 
 
@@ -146,6 +148,46 @@ def test_greedy_seeding_chooses_among_two_and_the_logarithm_of_the_categories(
     assert drawn == [candidates] * (n_categories - 1)
 
 
+@pytest.mark.parametrize("seeding", ["d2", "random"])
+def test_the_first_seeds_are_the_same_whatever_the_number_of_categories(
+    features: torch.Tensor, seeding: Seeding
+) -> None:
+    few, many = (seed_centroids(features, n, seeding=seeding, n_init=3, rng=state(2)) for n in (6, 11))
+    assert torch.equal(few, many[:, :6])
+
+
+def label_sets(n_samples: int) -> np.ndarray:
+    """Four sets of labels of the same two categories."""
+    drawn = np.random.default_rng(1).integers(-6, 2, size=(4, n_samples))
+    return np.maximum(drawn, -1)
+
+
+@pytest.mark.parametrize("seeding", ["d2", "greedy", "random"])
+def test_starts_with_labels_of_their_own_are_what_each_would_be_alone(
+    features: torch.Tensor, seeding: Seeding
+) -> None:
+    sets = label_sets(len(features))
+    together = seed_centroids(features, 9, labels=sets, seeding=seeding, n_init=4, rng=state(5))
+    seeds = state(5).randint(2**31 - 1, size=4)
+    for i, labels in enumerate(sets):
+        alone = draw_seeds(Samples(features), 9, labels, seeding, seeds[i : i + 1], "")
+        torch.testing.assert_close(together[i], alone[0])
+
+
+def test_clusterings_with_labels_of_their_own_are_what_each_would_be_alone(features: torch.Tensor) -> None:
+    sets = label_sets(len(features))
+    starts = seed_centroids(features, 9, labels=sets, seeding="d2", n_init=4, rng=state(5))
+    together = cluster_each(features, starts, sets, max_iter=50)
+    for start, labels, centroids in zip(starts, sets, together, strict=True):
+        alone = cluster_each(features, start[None], labels, max_iter=50)[0]
+        np.testing.assert_allclose(centroids, alone, atol=1e-6)
+        for category in range(2):  # labelled samples never leave
+            assert (
+                _Lloyd(Samples(features), labels).assign(start[None], np.arange(1))[0].numpy()[:, 0] == category
+            )[labels == category].all()
+    assert len({centroids.tobytes() for centroids in together}) == 4
+
+
 def test_an_empty_category_moves_to_the_farthest_sample() -> None:
     """Two tight pairs, three categories: whatever the seeds, no category stays empty."""
     angles = np.array([0.0, 0.01, 1.5, 1.58])
@@ -224,6 +266,6 @@ def test_labels_cost_no_memory_that_grows_with_the_restarts() -> None:
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
     ) as profile:
-        _Lloyd(Samples(features), labels).assign(centroids)
+        _Lloyd(Samples(features), labels).assign(centroids, np.arange(100))
     largest = max(event.cpu_memory_usage for event in profile.events())
     assert largest < 100 * 1000 * 64 * 4 / 4

@@ -9,8 +9,8 @@ import torch
 
 from newkinds import InputError
 from newkinds.engine import Run, Samples, kmeans, optimise
-from newkinds.engine.clustering import _Draw
 from newkinds.engine.memory import clustering_bytes, training_bytes
+from newkinds.engine.seeding import _Draw
 from newkinds.objective import Objective
 
 X = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
@@ -19,8 +19,8 @@ X = np.random.default_rng(0).normal(size=(200, 8)).astype(np.float32)
 def test_the_nearest_of_many_centroids_is_found_without_a_matrix_of_all_distances():
     samples = Samples(X)
     free = torch.arange(200) % 3 > 0
-    draw = _Draw(samples, np.flatnonzero(free.numpy()), free, samples.read(slice(0, 50)))
-    assert torch.equal(draw._nearest(draw.known), draw._distances(draw.known).amin(0))
+    draw = _Draw(samples, [np.flatnonzero(free.numpy())], free[None], samples.read(slice(0, 50))[None])
+    assert torch.equal(draw._nearest(draw.known[0], free), draw._distances(draw.known[0]).amin(0))
 
 
 MANY_KNOWN = """
@@ -57,7 +57,7 @@ def test_estimates_grow_with_categories_features_and_restarts():
 
 def test_kmeans_that_does_not_fit_is_refused_before_it_begins(monkeypatch):
     monkeypatch.setattr("newkinds.runtime.available_memory", lambda: 10_000)
-    monkeypatch.setattr("newkinds.engine.clustering._seed", lambda *_: pytest.fail("it has begun"))
+    monkeypatch.setattr("newkinds.engine.clustering.draw_seeds", lambda *_: pytest.fail("it has begun"))
     with pytest.raises(
         InputError, match=r"k-means with 50 categories and 8 features takes about .* 10,000 bytes are free"
     ):

@@ -49,8 +49,13 @@ def runs_of_all_sorts(start: np.ndarray, labels: np.ndarray) -> list[Run]:
     ]
 
 
-def test_each_run_of_a_batch_equals_the_plain_loop(case: tuple[torch.Tensor, np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_each_run_of_a_batch_equals_the_plain_loop(
+    case: tuple[torch.Tensor, np.ndarray, np.ndarray], padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     features, labels, start = case
+    if padded:  # as on a GPU
+        monkeypatch.setattr(training, "_batches", lambda runs, at_once, device: [list(range(len(runs)))])
     runs = runs_of_all_sorts(start, labels)
     trained = optimise(features, runs, labels=labels, max_iter=30, learning_rate=1e-2)
     for run, partitioner in zip(runs, trained.partitioners, strict=True):
@@ -60,6 +65,12 @@ def test_each_run_of_a_batch_equals_the_plain_loop(case: tuple[torch.Tensor, np.
         np.testing.assert_allclose(partitioner.weights, expected, rtol=2e-3, atol=2e-3)
     assert trained.values.shape == (30, len(runs))
     assert (trained.values[-1] < trained.values[0]).all()
+
+
+def test_runs_of_different_sizes_are_padded_on_a_gpu_only() -> None:
+    runs = [Run(np.zeros((n, 3), dtype=np.float32), PARTITION) for n in (4, 3, 4, 4, 3)]
+    assert training._batches(runs, 2, "cpu") == [[0, 2], [3], [1, 4]]
+    assert training._batches(runs, 4, "cuda") == [[0, 1, 2, 3], [4]]
 
 
 @pytest.mark.parametrize(("block", "kept"), [(64, 1 << 26), (64, 0), (1 << 18, 0)])

@@ -57,7 +57,7 @@ def test_more_categories_than_memory_can_hold_are_refused_before_the_work(monkey
     features = np.random.default_rng(0).normal(size=(100_010, 4)).astype(np.float32)
     labels = np.where(np.arange(len(features)) < 100_000, np.arange(len(features)), -1)
     monkeypatch.setattr("newkinds.runtime.available_memory", lambda: 8_000_000)
-    monkeypatch.setattr("newkinds.engine.clustering._seed", lambda *_: pytest.fail("it has begun"))
+    monkeypatch.setattr("newkinds.engine.clustering.draw_seeds", lambda *_: pytest.fail("it has begun"))
     with pytest.raises(
         InputError,
         match=r"100,005 categories and 4 features takes about 12\.8 MB of memory, and 8\.0 MB are free; give fewer",

@@ -152,8 +152,8 @@ def test_the_share_of_known_categories_is_measured(new: list[int]) -> None:
     X, y, truth = collection([40] * 10, new)
     problem = posed(X, y)
     rehearsal = draw_rehearsals(problem, 1)[0]
-    (one,) = try_settings(
-        problem, [rehearsal], 18, [SIZES_SETTING], objective=PARTITION, weight_decay=0.01, stage=""
+    ((one,),) = try_settings(
+        problem, [rehearsal], [18], [SIZES_SETTING], objective=PARTITION, weight_decay=0.01, stage=""
     )
     before = problem.rng.get_state(legacy=False)["state"]["key"].copy()
     measured = measure_known_share(problem, rehearsal, one, 18, weight_decay=0.01)

@@ -4,13 +4,14 @@ Features come in as `Samples`, or as an L2-normalised float32 tensor on the devi
 """
 
 from newkinds.engine.checkpoints import checkpointing
-from newkinds.engine.clustering import Clustering, category_means, kmeans, seed_centroids
+from newkinds.engine.clustering import Clustering, cluster_each, kmeans
 from newkinds.engine.evaluation import Run
 from newkinds.engine.linear_map import LinearMap
 from newkinds.engine.memory import check_fits, clustering_bytes
-from newkinds.engine.moments import scatter_within, second_moment
+from newkinds.engine.moments import category_means, scatter_within, second_moment
 from newkinds.engine.partitioner import TEMPERATURE, Committee, Partitioner
 from newkinds.engine.samples import Samples, normalised
+from newkinds.engine.seeding import seed_centroids
 from newkinds.engine.training import Trained, optimise
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "category_means",
     "check_fits",
     "checkpointing",
+    "cluster_each",
     "clustering_bytes",
     "kmeans",
     "normalised",

@@ -105,13 +105,16 @@ def optimise(
     run_bytes = VECTORS[solver] * categories * samples.width * 4
     at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // run_bytes))
     check_fits(training_bytes(samples, categories, at_once, solver), samples, categories, "training")
-    parts = []
+    settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
+    partitioners: list[Partitioner | None] = [None] * len(runs)
+    values = np.full((max_iter, len(runs)), np.nan, dtype=np.float32)
+    converged = np.zeros(len(runs), dtype=np.bool_)
+    n_done = n_evaluations = 0
     with on_device(samples.device):
         moment = second_moment(samples) if solver == "lbfgs" else None
-        for first in range(0, len(runs), at_once):
-            part = runs[first : first + at_once]
+        for places in _batches(runs, at_once, samples.device.type):
+            part = [runs[place] for place in places]
             batch = Batch.of(samples, part, labels)
-            settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
             checkpoint = Checkpoint(samples.fingerprint, labels, settings, *_decides(part))
             evaluate, adam = _backend(samples, batch)
             algorithm: Solver
@@ -119,16 +122,24 @@ def optimise(
                 algorithm = adam(evaluate, batch.start, learning_rate, weight_decay)
             else:
                 algorithm = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
-            parts.append(_train(algorithm, part, checkpoint, max_iter, stage, (first, len(runs))))
-    values = np.full((max(len(part.values) for part in parts), len(runs)), np.nan, dtype=np.float32)
-    for first, trained in zip(range(0, len(runs), at_once), parts, strict=True):
-        values[: len(trained.values), first : first + at_once] = trained.values
+            trained = _train(algorithm, part, checkpoint, max_iter, stage, (n_done, len(runs)))
+            n_done, n_evaluations = n_done + len(part), max(n_evaluations, len(trained.values))
+            values[: len(trained.values), places] = trained.values
+            converged[places] = trained.converged
+            for place, partitioner in zip(places, trained.partitioners, strict=True):
+                partitioners[place] = partitioner
     report_progress(stage, max_iter, max_iter)
-    return Trained(
-        tuple(partitioner for part in parts for partitioner in part.partitioners),
-        values,
-        np.concatenate([part.converged for part in parts]),
-    )
+    return Trained(tuple(filter(None, partitioners)), values[:n_evaluations], converged)
+
+
+def _batches(runs: Sequence[Run], at_once: int, device: str) -> list[list[int]]:
+    """Which runs are trained together: so many at most.
+
+    Runs with fewer categories than others are padded, which a GPU hardly notices; a CPU takes them apart.
+    """
+    sizes = [len(run.start) if device == "cpu" else 0 for run in runs]
+    alike = [[place for place, own in enumerate(sizes) if own == size] for size in dict.fromkeys(sizes)]
+    return [group[first : first + at_once] for group in alike for first in range(0, len(group), at_once)]
 
 
 def _train(

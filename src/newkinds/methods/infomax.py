@@ -64,14 +64,11 @@ class InfoMax(CategoryDiscoverer):
             return super()._resolve_n_categories(problem)
         return problem.check_n_categories(len(self.init)), None
 
-    def _start(self, problem: Problem, n_categories: int, n_init: int | None = None) -> npt.NDArray[np.float32]:
+    def _start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
         """Prototypes to start from: (categories, features), known ones first."""
         if isinstance(self.init, str):
             part = problem.excerpt(n_categories)
-            start = Start(
-                cast(Init, self.init), self._seeding(), n_init or self._restarts(), inertia=self._recipe().inertia
-            )
-            return start.prototypes(part, n_categories, part.columns)
+            return self._usual_start().prototypes(part, n_categories, part.columns)
         prototypes = np.array(as_array(self.init), dtype=np.float32, order="C")
         expected = (n_categories, problem.samples.width)
         if prototypes.shape != expected:
@@ -82,6 +79,9 @@ class InfoMax(CategoryDiscoverer):
         if not np.isfinite(prototypes).all():
             raise InputError("init as an array must be finite; it holds NaN or infinity")
         return prototypes
+
+    def _usual_start(self) -> Start:
+        return Start(cast(Init, self.init), self._seeding(), self._restarts(), inertia=self._recipe().inertia)
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
         """Train an objective and read the categories off."""

@@ -292,11 +292,11 @@ n_iter_, stopped_
             if not in_metric:
                 return FinalStart(start)
             wide = narrow = problem.excerpt(n_categories, CONSENSUS_SAMPLES)
-            starts, tolerance = [start], 0.0
+            starts, tolerance = start[None], 0.0
         else:
             wide = problem.excerpt(n_categories, CONSENSUS_SAMPLES)
             narrow = wide.narrowed(n_categories) if choice.rehearsal else wide
-            starts = [self._start(narrow, n_categories, n_init=1) for _ in range(n_members)]
+            (starts,) = self._usual_start().of_each(narrow, [n_categories], [narrow.columns] * n_members)
             tolerance = CONSENSUS_TOLERANCE
         settings = list(itertools.islice(itertools.cycle(choice.firsts), len(starts)))
         runs = [

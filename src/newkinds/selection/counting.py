@@ -30,13 +30,13 @@ from scipy.stats import norm as normal
 
 from newkinds.engine import Partitioner
 from newkinds.labels import IntArray
-from newkinds.runtime import report_progress
 from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.pairs import SizeRatio, size_ratio_by_pairs
 from newkinds.selection.problem import Problem
 from newkinds.selection.rehearsal import FloatArray, Recovery, Rehearsal, draw_rehearsals, unlabelled_ratio
 from newkinds.selection.sizes import Endings, Stays, ratio_variance, settled_ratio, size_ratio, train_rehearsals
 
+STAGE = "estimating the number of categories"
 RATIO = 1.2
 """Between neighbouring numbers that are tried."""
 SMOOTHING = 0.08
@@ -150,7 +150,7 @@ class _Search:
         self.visit([n_categories])
         seen, known_share = self.observations[n_categories], self.stays[n_categories].known_share()
         if settled_ratio(self.problem, known_share, n_categories) != 1.0:
-            seen = self._observe(n_categories, known_share)
+            seen = self._observe([n_categories], known_share)[n_categories]
             self.measured = self._stays(seen)
             known_share = self.measured.known_share()
         n_labelled = int(self.problem.labelled.sum())
@@ -183,29 +183,27 @@ class _Search:
         return chosen
 
     def visit(self, numbers: Sequence[int]) -> None:
-        for i, k in enumerate(numbers):
-            self._visit(k)
-            report_progress("estimating the number of categories", i + 1, len(numbers))
+        self.observations |= self._observe(numbers)
+        self.stays |= {number: self._stays(self.observations[number]) for number in numbers}
         recoveries = [observation.recovery for of_number in self.observations.values() for observation in of_number]
         self.ratio = unlabelled_ratio(recoveries)
 
-    def _visit(self, n_categories: int) -> None:
-        self.observations[n_categories] = self._observe(n_categories)
-        self.stays[n_categories] = self._stays(self.observations[n_categories])
-
-    def _observe(self, n_categories: int, known_share: float | None = None) -> list[_Observation]:
+    def _observe(self, numbers: Sequence[int], known_share: float | None = None) -> dict[int, list[_Observation]]:
         trained = train_rehearsals(
             self.problem,
             self.rehearsals,
-            n_categories,
+            numbers,
             known_share=known_share,
             weight_decay=self.weight_decay,
-            stage=f"trying {n_categories} categories",
+            stage=STAGE,
         )
-        return [
-            _Observation.of(self.problem, rehearsal, partitioner)
-            for rehearsal, partitioner in zip(self.rehearsals, trained, strict=True)
-        ]
+        return {
+            number: [
+                _Observation.of(self.problem, rehearsal, partitioner)
+                for rehearsal, partitioner in zip(self.rehearsals, of_number, strict=True)
+            ]
+            for number, of_number in zip(numbers, trained, strict=True)
+        }
 
     def _stays(self, observations: Sequence[_Observation]) -> Stays:
         return Stays.of(self.problem, [observation.endings for observation in observations])

@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
 from newkinds.discriminants import projected, random_projection, within_covariance
-from newkinds.engine.clustering import category_sums
+from newkinds.engine.moments import category_sums
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.selection.problem import Problem
 

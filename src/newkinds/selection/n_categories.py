@@ -27,7 +27,7 @@ from newkinds.errors import InputError
 from newkinds.labels import named_labels
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
 from newkinds.runtime import report_progress
-from newkinds.selection.counting import count_categories
+from newkinds.selection.counting import STAGE, count_categories
 from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.problem import Problem, as_array, checked_features, make_problem
 from newkinds.selection.recipes import RECIPES
@@ -47,7 +47,6 @@ SILHOUETTE_MOST = 20
 """Largest K tried when no label says anything: the index costs one k-means for each K."""
 SILHOUETTE_ELEMENTS = 1 << 28
 """Distances computed at a time: a gigabyte."""
-STAGE = "estimating the number of categories"
 
 
 @dataclass(frozen=True)

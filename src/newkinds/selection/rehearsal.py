@@ -262,25 +262,33 @@ def n_hidden_categories(n_known: int) -> int:
 def try_settings(
     problem: Problem,
     rehearsals: Sequence[Rehearsal],
-    n_categories: int,
+    numbers: Sequence[int],
     settings: Sequence[Setting],
     *,
     objective: Objective,
     weight_decay: float,
-    shares: FloatArray | None = None,
+    shares: Sequence[FloatArray | None] | None = None,
     stage: str,
-) -> tuple[Partitioner, ...]:
-    """Train some settings in each of some rehearsals; those of the first rehearsal come first.
+) -> list[tuple[Partitioner, ...]]:
+    """Train some settings in each of some rehearsals, with each of some numbers of categories, all in one batch.
 
-    `shares` are those that the marginal is drawn to, by default even ones.
+    `shares` are those that the marginal is drawn to, for each number; by default even ones.
+
+    Returns
+    -------
+    list of tuple of Partitioner
+        One for each number; those of the first rehearsal come first.
     """
-    starts = [REHEARSAL_START.prototypes(problem, n_categories, rehearsal.labels) for rehearsal in rehearsals]
+    starts = REHEARSAL_START.of_each(problem, numbers, [rehearsal.labels for rehearsal in rehearsals])
     runs = [
-        Run(start, objective.at(setting.lam), setting.temperature, labels=rehearsal.labels, shares=shares)
-        for rehearsal, start in zip(rehearsals, starts, strict=True)
+        Run(start, objective.at(setting.lam), setting.temperature, labels=rehearsal.labels, shares=drawn_to)
+        for of_rehearsals, drawn_to in zip(starts, shares or [None] * len(numbers), strict=True)
+        for rehearsal, start in zip(rehearsals, of_rehearsals, strict=True)
         for setting in settings
     ]
-    return replace(REHEARSAL_TRAINING, weight_decay=weight_decay).train(problem, runs, stage).partitioners
+    trained = replace(REHEARSAL_TRAINING, weight_decay=weight_decay).train(problem, runs, stage).partitioners
+    of_number = len(rehearsals) * len(settings)
+    return [trained[first : first + of_number] for first in range(0, len(trained), of_number)]
 
 
 def rehearse(
@@ -322,14 +330,14 @@ def rehearse(
     for i, rehearsal in enumerate(rehearsals):
         partitioners = tried if i == 0 else None
         if partitioners is None:
-            partitioners = try_settings(
+            (partitioners,) = try_settings(
                 problem,
                 [rehearsal],
-                n_categories,
+                [n_categories],
                 [settings[s] for s in alive.tolist()],
                 objective=objective,
                 weight_decay=weight_decay,
-                shares=shares,
+                shares=[shares],
                 stage=STAGE.format(i + 1, len(rehearsals)),
             )
         trials.append({s: Trial(rehearsal, problem, p) for s, p in zip(alive.tolist(), partitioners, strict=True)})

@@ -142,7 +142,7 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
         known_share = 1.0
     elif known_share is None:
         stage = STAGE.format(1, n_rehearsed)
-        tried = try_settings(narrow, rehearsals[:1], n_categories, settings, **common, stage=stage)
+        (tried,) = try_settings(narrow, rehearsals[:1], [n_categories], settings, **common, stage=stage)
         one = tried[nearest(settings, SIZES_SETTING)]
         known_share = measure_known_share(narrow, rehearsals[0], one, n_categories, weight_decay)
     ratio = settled_ratio(narrow, known_share, n_categories)

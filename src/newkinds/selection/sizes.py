@@ -260,19 +260,25 @@ def _counted(truth: IntArray, marked: npt.NDArray[np.bool_]) -> IntArray:
 def train_rehearsals(
     problem: Problem,
     rehearsals: Sequence[Rehearsal],
-    n_categories: int,
+    numbers: Sequence[int],
     *,
     known_share: float | None = None,
     weight_decay: float,
     stage: str,
-) -> tuple[Partitioner, ...]:
-    """Train each rehearsal with `SIZES_SETTING`, to even shares or to those that follow from `known_share`."""
-    ratio = 1.0 if known_share is None else size_ratio(problem, known_share, n_categories)
-    shares = expected_shares(ratio, problem.n_known, n_categories, rehearsals[0].n_kept)
+) -> list[tuple[Partitioner, ...]]:
+    """Train each rehearsal with each number of categories and `SIZES_SETTING`: one tuple for each number.
+
+    The marginal is drawn to even shares, or to those that follow from `known_share`.
+    """
+    ratios = [1.0 if known_share is None else size_ratio(problem, known_share, number) for number in numbers]
+    shares = [
+        expected_shares(ratio, problem.n_known, number, rehearsals[0].n_kept)
+        for ratio, number in zip(ratios, numbers, strict=True)
+    ]
     return try_settings(
         problem,
         rehearsals,
-        n_categories,
+        numbers,
         [SIZES_SETTING],
         objective=PARTITION,
         weight_decay=weight_decay,
@@ -294,8 +300,13 @@ def measure_known_share(
         return known_share
     aside = replace(problem, rng=deepcopy(problem.rng))
     rehearsals = draw_rehearsals(aside, 4)
-    trained = train_rehearsals(
-        aside, rehearsals, n_categories, known_share=known_share, weight_decay=weight_decay, stage="measuring sizes"
+    (trained,) = train_rehearsals(
+        aside,
+        rehearsals,
+        [n_categories],
+        known_share=known_share,
+        weight_decay=weight_decay,
+        stage="measuring sizes",
     )
     pairs = zip(rehearsals, trained, strict=True)
     return Stays.of(aside, [Endings.of(aside, *pair) for pair in pairs]).known_share()

@@ -4,12 +4,14 @@ Everything that chooses, and every method that trains partitioners, goes through
 for a problem (its samples, its random numbers, how far a k-means is taken) is said in one place.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
-from newkinds.engine import Clustering, Run, Trained, kmeans, optimise, seed_centroids
+from newkinds.engine import Clustering, Run, Trained, cluster_each, kmeans, optimise, seed_centroids
 from newkinds.labels import IntArray
 from newkinds.names import Inertia, Init, Seeding, SolverName
 from newkinds.selection.problem import Problem
@@ -99,9 +101,42 @@ class Start:
                 max_iter=self.max_iter,
                 inertia=self.inertia,
             ).centroids
+        return self._seeds(problem, n_categories, labels)[0].cpu().numpy()
+
+    def of_each(
+        self, problem: Problem, numbers: Sequence[int], labels: Sequence[IntArray]
+    ) -> list[npt.NDArray[np.float32]]:
+        """Prototypes for several numbers of categories, and for labels of which each set has a start of its own.
+
+        All sets have the same number of labelled categories. The seeds of a number are the first ones of a larger
+        number, so that what differs between numbers is not chance.
+
+        Returns
+        -------
+        list of ndarray of shape (label sets, categories, features)
+            One for each number.
+        """
+        together = np.stack(labels)
+        seeds = self._seeds(problem, max(numbers), together, len(labels))
+        if self.init != "sskm":
+            return [seeds[:, :number].cpu().numpy() for number in numbers]
+        return [
+            cluster_each(
+                problem.samples,
+                seeds[:, :number],
+                together,
+                max_iter=self.max_iter,
+                tolerance=problem.kmeans_tolerance,
+                stage="semi-supervised k-means",
+            )
+            for number in numbers
+        ]
+
+    def _seeds(self, problem: Problem, n_categories: int, labels: IntArray | None, n_init: int = 1) -> Tensor:
         seeding: Seeding = "random" if self.init == "ssrandom" else self.seeding
-        seeds = seed_centroids(problem.samples, n_categories, labels=labels, seeding=seeding, rng=problem.rng)
-        return seeds[0].cpu().numpy()
+        return seed_centroids(
+            problem.samples, n_categories, labels=labels, seeding=seeding, n_init=n_init, rng=problem.rng
+        )
 
 
 def cluster(
