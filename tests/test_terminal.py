@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +319,19 @@ def test_progress_has_a_bar_for_each_stage_and_hides_those_that_are_finished() -
     final = [frame for frame in frames if frame][-1]
     assert re.match(r"training \S+ +30/100 ", final)
     assert "reading" not in final
+
+
+def test_a_stage_of_many_parts_has_one_bar_with_the_time_left() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, color_system=None)
+    assert isinstance(console.file, io.StringIO)
+    with progress_bars(console, quiet=False):
+        report_progress("finding the kinds: counting", 100, 1000)
+        time.sleep(0.02)
+        report_progress("finding the kinds: training", 505, 1000)
+    frames = [re.sub(r"\x1b\[.*?[a-zA-Z]", "", frame).strip() for frame in console.file.getvalue().split("\r")]
+    final = [frame for frame in frames if frame][-1]
+    assert re.match(r"finding the kinds: training \S+ +50 % \S+ about 1 s left", final)
+    assert "counting" not in final
 
 
 def test_after_the_block_nobody_listens() -> None:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     import torch
 
 Listener = Callable[[str, int, int], None]
-"""Called with the name of a stage, the steps done and the steps in all."""
+"""Called with the name of a stage, the steps done and the steps in all. What comes after a colon in the name says
+what is done just now; it changes."""
 
 GROUP_FILES = ("memory.max", "memory.current", "inactive_file")
 """Files of a control group: its limit, what it uses, and the line of memory.stat for caches that can be dropped."""
@@ -106,6 +107,11 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
     finally:
         _listener.reset(token)
+
+
+def current_listener() -> Listener | None:
+    """Whoever listens here, if anybody does."""
+    return _listener.get()
 
 
 def report_progress(stage: str, done: int, total: int) -> None:

@@ -1,5 +1,6 @@
 """What the command line shows: progress, and a run folder as a readable summary."""
 
+import math
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,19 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from newkinds.names import MEANINGS, UNSURE
+from newkinds.progress import STEPS
 from newkinds.run_folder import REPORT_FILE
 from newkinds.runtime import listening
 from newkinds.visible import visible
@@ -53,29 +47,47 @@ class Screen(Console):
         raise BrokenPipeError  # rich itself would end the program with exit code 1
 
 
+class _Amount(ProgressColumn):
+    """What is done: of countable things how many, of other work the share."""
+
+    def render(self, task: Task) -> Text:
+        if task.total == STEPS:
+            return Text(f"{int(task.percentage)} %")
+        return Text(f"{int(task.completed)}/{int(task.total or 0)}")
+
+
+class _TimeLeft(ProgressColumn):
+    """As long again for each share as it took so far."""
+
+    def render(self, task: Task) -> Text:
+        if task.finished or not task.completed or not task.elapsed or task.total is None:
+            return Text("")
+        left = task.elapsed * (task.total - task.completed) / task.completed
+        minutes, seconds = divmod(math.ceil(left), 60)
+        return Text(f"about {minutes} min {seconds:02d} s left" if minutes else f"about {seconds} s left")
+
+
 @contextmanager
 def progress_bars(console: Console, quiet: bool) -> Iterator[None]:
-    """Show the progress of the work inside the block, a bar for each stage, on a terminal only."""
+    """Show the progress of the work inside the block, a bar for each stage, on a terminal only.
+
+    What a stage's name says after a colon changes; the bar is the same.
+    """
     if quiet or not console.is_terminal:
         yield
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(BAR_WIDTH),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(BAR_WIDTH), _Amount(), TimeElapsedColumn(), _TimeLeft())
     with Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
         def listen(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
+            title = stage.partition(":")[0]
+            if title not in tasks:
                 for earlier in tasks.values():
                     if progress.tasks[earlier].finished:
                         progress.update(earlier, visible=False)
-                tasks[stage] = progress.add_task(_shown(stage), total=total)
-            progress.update(tasks[stage], completed=done, total=total)
+                tasks[title] = progress.add_task("", total=total)
+            progress.update(tasks[title], description=_shown(stage), completed=done, total=total)
 
         with listening(listen):
             yield

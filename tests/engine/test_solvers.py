@@ -194,7 +194,7 @@ def test_the_penalised_objective_never_goes_up(case: Case) -> None:
     runs = runs_of_all_sorts(start, labels)
     solver = made_solver("lbfgs", case)
     reached: list[list[float]] = []
-    while solver.active and len(reached) < 60:
+    while solver.n_active and len(reached) < 60:
         solver.step()
         values = [
             penalised(
@@ -210,7 +210,7 @@ def test_the_penalised_objective_never_goes_up(case: Case) -> None:
 
 def steps(solver: Solver, count: int) -> list[np.ndarray]:
     taken: list[np.ndarray] = []
-    while len(taken) < count and solver.active:
+    while len(taken) < count and solver.n_active:
         taken.append(solver.step()[0].numpy().copy())
     return taken
 
@@ -238,13 +238,13 @@ def test_a_solver_goes_on_from_a_state_as_if_nothing_had_happened(case: Case, ki
 def test_lbfgs_goes_on_after_some_runs_have_left(case: Case) -> None:
     undisturbed = made_solver("lbfgs", case, tolerance=1e-3)
     expected = steps(undisturbed, 500)
-    assert not undisturbed.active
+    assert undisturbed.n_active == 0
     first = made_solver("lbfgs", case, tolerance=1e-3)
     n_before = 0
     while not first.converged().any():
         first.step()
         n_before += 1
-    assert first.active
+    assert first.n_active
     state = copied(first.state())
     second = made_solver("lbfgs", case, tolerance=1e-3)
     second.restore(state)
@@ -254,7 +254,7 @@ def test_lbfgs_goes_on_after_some_runs_have_left(case: Case) -> None:
     assert second.converged().all()
     done = made_solver("lbfgs", case, tolerance=1e-3)
     done.restore(copied(second.state()))
-    assert not done.active
+    assert done.n_active == 0
     assert torch.equal(done.weights(), undisturbed.weights())
 
 

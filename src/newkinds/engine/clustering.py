@@ -25,6 +25,7 @@ from newkinds.engine.samples import Samples, lane_blocks, over_lanes, precise
 from newkinds.engine.seeding import draw_seeds
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import Inertia, Seeding
+from newkinds.progress import comparison_work, report_work
 from newkinds.runtime import n_processes, rank, report_progress, sum_over_processes
 
 ON_CENTROID = 1e-6
@@ -271,6 +272,7 @@ class _Lloyd:
                 distances[here] = (features.square().sum(1)[:, None] - 2 * affinity).clamp_min_(0)
 
         over_lanes(self.samples, in_lane)
+        report_work(comparison_work(len(self.samples), len(flat), width))
         return columns, distances
 
     def changed(self, columns: Tensor, previous: Tensor | None, tolerance: float) -> Tensor:

@@ -241,8 +241,8 @@ class FusedAdam:
         return values
 
     @property
-    def active(self) -> bool:
-        return True
+    def n_active(self) -> int:
+        return len(self.point)
 
     def weights(self) -> Tensor:
         return self.point

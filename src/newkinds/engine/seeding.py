@@ -12,6 +12,7 @@ from newkinds.engine.samples import Samples, lane_blocks, over_lanes, precise
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import SEEDINGS, Seeding
+from newkinds.progress import comparison_work, report_work
 from newkinds.runtime import n_processes, rank, report_progress, sum_over_processes
 
 SEEDING_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28, "mps": 1 << 24}
@@ -204,3 +205,4 @@ class _Draw:
                 work(here, block.clamp_min_(0))
 
         over_lanes(self.samples, in_lane)
+        report_work(comparison_work(len(self.samples), *centroids.shape))

@@ -54,8 +54,8 @@ class Solver(Protocol):
         """
 
     @property
-    def active(self) -> bool:
-        """Whether any run still moves."""
+    def n_active(self) -> int:
+        """How many runs still move."""
 
     def weights(self) -> Tensor:
         """The points reached: (runs, categories, features)."""
@@ -84,8 +84,8 @@ class Adam:
         return values[None]
 
     @property
-    def active(self) -> bool:
-        return True
+    def n_active(self) -> int:
+        return len(self.point)
 
     def weights(self) -> Tensor:
         return self.point
@@ -149,8 +149,8 @@ class LBFGS:
         self.direction = torch.zeros_like(self.x)
 
     @property
-    def active(self) -> bool:
-        return len(self.runs) > 0
+    def n_active(self) -> int:
+        return len(self.runs)
 
     def weights(self) -> Tensor:
         self.final[torch.from_numpy(self.runs).to(self.device)] = self._weights(self.x)

@@ -23,6 +23,7 @@ from newkinds.engine.solvers import LBFGS, Adam, Solver
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.names import SOLVERS, SolverName
+from newkinds.progress import evaluation_work, report_work
 from newkinds.runtime import on_device, report_progress
 
 STATE_BYTES = {"cpu": 256 << 20, "cuda": 16 << 30, "mps": 1 << 30}
@@ -122,7 +123,8 @@ def optimise(
                 algorithm = adam(evaluate, batch.start, learning_rate, weight_decay)
             else:
                 algorithm = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
-            trained = _train(algorithm, part, checkpoint, max_iter, stage, (n_done, len(runs)))
+            work = evaluation_work(len(samples), batch.start.shape[1], samples.width)
+            trained = _train(algorithm, part, checkpoint, max_iter, stage, (n_done, len(runs)), work)
             n_done, n_evaluations = n_done + len(part), max(n_evaluations, len(trained.values))
             values[: len(trained.values), places] = trained.values
             converged[places] = trained.converged
@@ -143,11 +145,18 @@ def _batches(runs: Sequence[Run], at_once: int, device: str) -> list[list[int]]:
 
 
 def _train(
-    solver: Solver, runs: Sequence[Run], checkpoint: Checkpoint, max_iter: int, stage: str, done: tuple[int, int]
+    solver: Solver,
+    runs: Sequence[Run],
+    checkpoint: Checkpoint,
+    max_iter: int,
+    stage: str,
+    done: tuple[int, int],
+    work: float,
 ) -> Trained:
     """Step until the last evaluation or until no run moves any more.
 
-    `done` says how many runs were trained before these, and how many there are in all.
+    `done` says how many runs were trained before these, and how many there are in all; `work` is that of one
+    evaluation of one run.
     """
     values: list[Tensor] = []
     n_done = 0
@@ -168,8 +177,10 @@ def _train(
     else:
         finished = False
     try:
-        while not finished and n_done < max_iter and solver.active:
+        while not finished and n_done < max_iter and solver.n_active:
+            n_active = solver.n_active
             values.append(solver.step(max_iter - n_done))
+            report_work(work * len(values[-1]) * n_active)
             reported, n_done = n_done // every, n_done + len(values[-1])
             if n_done // every > reported:
                 share = (n_before + len(runs) * n_done / max_iter) / n_all

@@ -24,10 +24,12 @@ from newkinds.methods.parameters import (
 )
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
+from newkinds.progress import Parts, begin_part, planned
 from newkinds.raw_samples import kind_of_samples, refuse_odd
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.label_doubts import LabelDoubts, doubt_labels
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
+from newkinds.selection.plan import CHECKING
 from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
 from newkinds.workers import working_together
 
@@ -141,7 +143,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
                 UserWarning,
                 stacklevel=2,
             )
-        with working_together(features.size, problem.samples.device.type):
+        with (
+            working_together(features.size, problem.samples.device.type),
+            planned("finding the kinds", self._plan(problem)),
+        ):
             n_categories, search = self._resolve_n_categories(problem)
             if search is not None:
                 problem = replace(problem, known_share=search.known_share)
@@ -152,6 +157,10 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             self._adopt(problem, outcome)
         self._name_categories(names)
         return self
+
+    def _plan(self, problem: Problem) -> Parts:
+        """What the parts of a fit are expected to take; without any, each stage tells its own progress."""
+        return {}
 
     @abstractmethod
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
@@ -243,6 +252,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.labels_ = self.categories_[position[columns]]
         self.label_doubts_: LabelDoubts | None = None
         if self._uses_labels:
+            begin_part(CHECKING)
             doubts = doubt_labels(problem, columns, n_categories)
             self.label_doubts_ = replace(doubts, likely=self.categories_[position[doubts.likely]])
         self.n_iter_ = outcome.n_iter

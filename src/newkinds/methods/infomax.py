@@ -10,12 +10,21 @@ from newkinds.engine import Run
 from newkinds.errors import InputError
 from newkinds.methods.base import CategoryDiscoverer, Outcome
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
-from newkinds.names import INITS, SEEDINGS, SOLVERS, Init, Seeding, SolverName
+from newkinds.names import AUTO, INITS, SEEDINGS, SOLVERS, CountRule, Init, Seeding, SolverName
 from newkinds.objective import Objective
-from newkinds.selection.n_categories import CategoryCount, Search
+from newkinds.progress import Parts, begin_part, evaluation_work
+from newkinds.selection.n_categories import CategoryCount, Search, usual_rule
+from newkinds.selection.plan import (
+    CHECKING,
+    COUNTING,
+    TRAINING,
+    TRAINING_EVALUATIONS,
+    checking_work,
+    counting_work,
+)
 from newkinds.selection.problem import Problem, as_array
 from newkinds.selection.recipes import RECIPES, Recipe
-from newkinds.selection.training import Start, Training
+from newkinds.selection.training import EVALUATIONS, Start, Training
 
 
 class InfoMax(CategoryDiscoverer):
@@ -64,6 +73,33 @@ class InfoMax(CategoryDiscoverer):
             return super()._resolve_n_categories(problem)
         return problem.check_n_categories(len(self.init)), None
 
+    def _plan(self, problem: Problem) -> Parts:
+        counting: Parts = {}
+        if isinstance(self.n_categories, str) and isinstance(self.init, str):
+            rule = self._auto_rule() if self.n_categories == AUTO else cast(CountRule, self.n_categories)
+            search = self._search()
+            counting = {COUNTING: counting_work(problem, usual_rule(rule, problem), search.effort, search.n_init)}
+        solver = self._solver()
+        evaluations = self.max_iter if solver == "adam" else TRAINING_EVALUATIONS
+        n_categories = self._expected_number(problem)
+        return {
+            **counting,
+            **self._plan_of_start(problem, n_categories),
+            TRAINING: (evaluations or EVALUATIONS[solver])
+            * evaluation_work(len(problem.columns), n_categories, problem.samples.width),
+            CHECKING: checking_work(problem),
+        }
+
+    def _plan_of_start(self, problem: Problem, n_categories: int) -> Parts:
+        """What comes between the count and the last training."""
+        return {}
+
+    def _expected_number(self, problem: Problem) -> int:
+        """Of categories, before they are counted."""
+        if not isinstance(self.n_categories, str):
+            return int(self.n_categories)
+        return 2 * max(problem.n_known, 1) if isinstance(self.init, str) else len(self.init)
+
     def _start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
         """Prototypes to start from: (categories, features), known ones first."""
         if isinstance(self.init, str):
@@ -85,6 +121,7 @@ class InfoMax(CategoryDiscoverer):
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
         """Train an objective and read the categories off."""
+        begin_part(TRAINING)
         trained = self._training().train(problem, [run], "partitioning")
         partitioner, curve = trained.partitioners[0], trained.curve(0)
         return Outcome(

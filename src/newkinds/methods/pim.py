@@ -18,10 +18,12 @@ from newkinds.methods.infomax import InfoMax
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
 from newkinds.names import AUTO, METRICS, CountRule, EffortName, Init, MetricName, RecipeName, Seeding, SolverName
 from newkinds.objective import PARTITION, Objective
+from newkinds.progress import Parts, begin_part
 from newkinds.selection.calibration import Calibration
 from newkinds.selection.consensus import find_consensus
 from newkinds.selection.efforts import EFFORTS, Effort
 from newkinds.selection.n_categories import Search
+from newkinds.selection.plan import CHOOSING, JOINING, SWEEP_EVALUATIONS, joining_work, rehearsing_work, sweep_work
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import RECIPES, Recipe
 from newkinds.selection.refinement import refine
@@ -35,6 +37,7 @@ from newkinds.selection.rules import (
     choose_setting,
 )
 from newkinds.selection.sizes import expected_shares
+from newkinds.selection.training import EVALUATIONS
 
 CONSENSUS_TOLERANCE = 2e-4
 """Of the trainings whose consensus is only the start of another."""
@@ -238,6 +241,28 @@ n_iter_, stopped_
     def _search(self) -> Search:
         return replace(super()._search(), recipe=cast(RecipeName, self.recipe), effort=self._effort())
 
+    def _plan_of_start(self, problem: Problem, n_categories: int) -> Parts:
+        recipe = self._recipe()
+        lam = recipe.rule if self.lam == AUTO else self.lam
+        by_rehearsal = "rehearsal" in (lam, self.temperature) and problem.n_known > 1
+        parts: dict[str, float] = {}
+        if by_rehearsal:
+            refines = self.metric != "cosine"
+            parts[CHOOSING] = rehearsing_work(problem, n_categories, self._effort(), refines=refines)
+        elif isinstance(lam, str) and problem.n_known:
+            n_candidates = len(recipe.lam_grid if self.lam_grid is None else np.atleast_1d(self.lam_grid))
+            evaluations = self.max_iter or EVALUATIONS["adam"] if self._solver() == "adam" else SWEEP_EVALUATIONS
+            parts[CHOOSING] = sweep_work(problem, n_categories, n_candidates, evaluations)
+        if isinstance(self.init, str) and (self._n_members() > 1 or by_rehearsal):
+            parts[JOINING] = joining_work(
+                problem, n_categories, self._n_members(), CONSENSUS_SAMPLES, narrowed=by_rehearsal
+            )
+        return parts
+
+    def _n_members(self) -> int:
+        """Trainings whose consensus the last one starts from."""
+        return self._effort().members(self._recipe().consensus) if self.consensus is None else int(self.consensus)
+
     def _discover(self, problem: Problem, n_categories: int) -> Outcome:
         choice = self._choose(own_generator(problem), n_categories)
         shares = expected_shares(choice.ratio, problem.n_known, n_categories)
@@ -285,8 +310,8 @@ n_iter_, stopped_
         In a metric, a training by the cosine comes before it.
         """
         in_metric = choice.setting.metric != "cosine"
-        usual = self._effort().members(self._recipe().consensus)
-        n_members = usual if self.consensus is None else int(self.consensus)
+        n_members = self._n_members()
+        begin_part(JOINING)
         if not isinstance(self.init, str) or (n_members == 1 and choice.rehearsal is None):
             start = self._start(problem, n_categories)
             if not in_metric:

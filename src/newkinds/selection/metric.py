@@ -29,10 +29,16 @@ WIDEST = 512
 """Directions in which a metric is learnt: a covariance of more would say little and take long."""
 
 
+def narrow_width(samples: Samples, n_categories: int) -> int:
+    """The few directions that are enough to compare so many categories; all where fewer would save nothing."""
+    width = max(NARROW, int(FOR_EACH_CATEGORY * n_categories))
+    return width if width < WORTHWHILE * samples.width else samples.width
+
+
 def narrow_map(samples: Samples, n_categories: int) -> LinearMap | None:
     """The map to the few directions in which most of the features lies; None where that would save nothing."""
-    width = max(NARROW, int(FOR_EACH_CATEGORY * n_categories))
-    return _principal(samples, width) if width < WORTHWHILE * samples.width else None
+    width = narrow_width(samples, n_categories)
+    return _principal(samples, width) if width < samples.width else None
 
 
 def learnt_metric(samples: Samples, columns: IntArray) -> LinearMap:

@@ -26,9 +26,11 @@ from newkinds.engine import Run
 from newkinds.errors import InputError
 from newkinds.labels import named_labels
 from newkinds.names import SOLVERS, CountRule, RecipeName, SolverName
+from newkinds.progress import begin_part
 from newkinds.runtime import report_progress
 from newkinds.selection.counting import STAGE, count_categories
 from newkinds.selection.efforts import NORMAL, Effort
+from newkinds.selection.plan import COUNTING
 from newkinds.selection.problem import Problem, as_array, checked_features, make_problem
 from newkinds.selection.recipes import RECIPES
 from newkinds.selection.rehearsal import REHEARSED
@@ -164,6 +166,7 @@ def search_n_categories(problem: Problem, method: CountRule, search: Search) -> 
         raise InputError(f"the rule for n_categories must be one of {', '.join(COUNT_RULES)}; got {method!r}")
     if not problem.n_known and method != "silhouette":
         raise InputError(f"{method} scores by the labelled samples, and there are none")
+    begin_part(COUNTING)
     return COUNT_RULES[method](problem, search)
 
 

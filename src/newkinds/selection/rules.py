@@ -14,9 +14,11 @@ from newkinds.engine import TEMPERATURE, Run
 from newkinds.errors import InputError
 from newkinds.names import AUTO, LamRule, MetricName, Seeding
 from newkinds.objective import Objective
+from newkinds.progress import begin_part
 from newkinds.selection.calibration import Experience
 from newkinds.selection.efforts import NORMAL, Effort
 from newkinds.selection.n_categories import SEARCH_TOLERANCE, UNSUPERVISED_LAM
+from newkinds.selection.plan import CHOOSING
 from newkinds.selection.problem import Problem
 from newkinds.selection.recipes import Recipe
 from newkinds.selection.rehearsal import (
@@ -202,6 +204,7 @@ def choose_setting(problem: Problem, lam: float | str, temperature: float | str,
     question : Question
         Its lam and temperature are filled in here.
     """
+    begin_part(CHOOSING)
     asked = (lam, temperature)
     lam = question.recipe.rule if lam == AUTO else lam
     if temperature == AUTO:
