@@ -2,12 +2,13 @@
 
     python benchmarks/scaling.py [--device cpu] [--processes 1 2]
     python benchmarks/scaling.py --memory-map 2000000 384 200 [--evaluations 50] [--candidates 19] [--folder DIR]
+    python benchmarks/scaling.py --memory-map 1000000 384 100 --default [--device cuda]
 
 The first form times one evaluation (objectives and gradients of R partitioners) while one of samples, categories,
 features and runs is varied, and fits the exponents; then the same training in several processes. The second form
 writes features of that many samples, dimensions and categories into a file, float16, and fits PIM to its memory map
 at a given λ (or at the best of some candidates) with a fixed number of evaluations: time, and the most memory the
-process took beside the map.
+process took beside the map. With --default it is the default fit, which also finds the number of categories.
 """
 
 import argparse
@@ -25,6 +26,8 @@ import torch
 
 from newkinds import PIM
 from newkinds.engine import Run, Samples, optimise
+from newkinds.labels import IntArray
+from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION
 from newkinds.runtime import listening, n_processes, processes, rank
 
@@ -37,6 +40,9 @@ GRIDS = {
 }
 LARGER = {"cuda": 8}
 """How many times as many samples a GPU gets, without which it has too little to do."""
+WRITTEN_ROWS = 1 << 16
+SPREAD = 2.0
+"""Of samples around their centre, in each direction; centres differ by 1."""
 WORKER = "NEWKINDS_SCALING_WORKER"
 
 
@@ -47,6 +53,7 @@ def main() -> None:
     parser.add_argument("--memory-map", type=int, nargs=3, metavar=("SAMPLES", "FEATURES", "CATEGORIES"))
     parser.add_argument("--evaluations", type=int, default=50)
     parser.add_argument("--candidates", type=int, default=0, help="candidates for λ; by default it is given")
+    parser.add_argument("--default", action="store_true", help="the default fit, the number of categories unknown")
     parser.add_argument("--folder", type=Path, help="where to put the file; by default a temporary folder")
     arguments = parser.parse_args()
     if WORKER in os.environ:
@@ -56,8 +63,15 @@ def main() -> None:
                 print(f"{n_processes():12d} {seconds * 1e3:10.2f} ms", flush=True)
         return
     if arguments.memory_map:
+        settings: dict[str, Any] = {}
+        if not arguments.default:
+            settings = {"n_categories": arguments.memory_map[2], "lam": 0.1}
+            if arguments.candidates:
+                settings |= {"lam": "labelled", "lam_grid": np.linspace(0.05, 1, arguments.candidates)}
+            settings |= {"consensus": 1, "max_iter": arguments.evaluations, "tol": 0}
+        model = PIM(**settings, device=arguments.device, random_state=0)
         n, width, n_categories = arguments.memory_map
-        fit_memory_map(n, width, n_categories, arguments.evaluations, arguments.candidates, arguments.folder)
+        fit_memory_map(n, width, n_categories, model, arguments.folder)
         return
     base = base_sizes(arguments.device)
     threads = torch.get_num_threads()
@@ -102,28 +116,14 @@ def evaluation_seconds(device: str, samples: int, categories: int, features: int
     return min(train() for _ in range(3))
 
 
-def fit_memory_map(
-    n: int, width: int, n_categories: int, evaluations: int, candidates: int, folder: Path | None
-) -> None:
+def fit_memory_map(n: int, width: int, n_categories: int, model: PIM, folder: Path | None) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         path = Path(place) / "features.npy"
+        truth = write_features(path, n, width, n_categories, model.device)
         rng = np.random.default_rng(0)
-        centres = rng.normal(size=(n_categories, width)).astype(np.float32)
-        truth = rng.integers(0, n_categories, n)
-        drawn = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(n, width))
-        for first in range(0, n, 1 << 16):
-            rows = slice(first, first + (1 << 16))
-            noise = rng.normal(size=(len(truth[rows]), width)).astype(np.float32)
-            drawn[rows] = centres[truth[rows]] + 2 * noise
-        del drawn
         labels = np.where((truth < n_categories // 2) & (rng.random(n) < 0.5), truth, -1)
         features = np.load(path, mmap_mode="r")
         print(f"{n:,} × {width} float16 ({path.stat().st_size / 2**30:.2f} GiB), K {n_categories}", flush=True)
-        settings: dict[str, Any] = {"lam": 0.1}
-        if candidates:
-            settings = {"lam": "labelled", "lam_grid": np.linspace(0.05, 1, candidates)}
-        settings |= {"consensus": 1, "max_iter": evaluations, "tol": 0, "random_state": 0}
-        model = PIM(n_categories, device="cpu", **settings)
         stages: dict[str, float] = {}
         began = time.perf_counter()
 
@@ -133,14 +133,27 @@ def fit_memory_map(
         with MemoryWatch() as watch, listening(hear):
             model.fit(features, labels)
         spent = time.perf_counter() - began
-        known = (labels < 0) & (truth < n_categories // 2)
-        agree = np.mean(model.labels_[known] == truth[known])
+        unlabelled = labels < 0
+        found = accuracy(truth[unlabelled], model.labels_[unlabelled], np.arange(n_categories // 2))
         print("ended at (s): " + ", ".join(f"{stage} {at:.0f}" for stage, at in stages.items()))
         print(
             f"{spent:.0f} s for {model.n_iter_} evaluations and everything before and after; "
-            f"{watch.peak / 2**30:.2f} GiB of memory at most beside the map; {agree:.1%} of the unlabelled samples "
-            "of known categories got theirs"
+            f"{watch.peak / 2**30:.2f} GiB of memory at most beside the map; {model.n_categories_} categories, "
+            f"All {found.all:.1%}, Old {found.old:.1%}, New {found.new:.1%}"
         )
+
+
+def write_features(path: Path, n: int, width: int, n_categories: int, device: str) -> IntArray:
+    """Write features around a centre for each category; gives the category of each sample."""
+    generator = torch.Generator(device).manual_seed(0)
+    centres = torch.randn(n_categories, width, generator=generator, device=device)
+    truth = np.random.default_rng(1).integers(0, n_categories, n)
+    written = np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=(n, width))
+    for first in range(0, n, WRITTEN_ROWS):
+        of_rows = torch.from_numpy(truth[first : first + WRITTEN_ROWS]).to(device)
+        noise = torch.randn(len(of_rows), width, generator=generator, device=device)
+        written[first : first + WRITTEN_ROWS] = (centres[of_rows] + SPREAD * noise).half().cpu().numpy()
+    return truth
 
 
 class MemoryWatch:
