@@ -17,6 +17,7 @@ published   the paper's method, whole: `PIM.paper(K)`
 oracle      the best All accuracy over 6 temperatures × 13 lams from one start, chosen by the truth
 default     `PIM(K)`: lam and temperature by rehearsal, consensus; also how well novelty is told
 unknown     `PIM()`: the number of categories too
+quick       `PIM(effort="quick")`, and thorough likewise; the number of categories unknown
 count       every estimator of the number of categories
 interval    the number by rehearsal with its interval (for many splits: --splits 10)
 
@@ -168,12 +169,20 @@ def default(task: Task) -> Result:
     }
 
 
-def unknown(task: Task) -> Result:
-    model, result = task.fit(n_categories="auto")
+def unknown(task: Task, effort: str = "normal") -> Result:
+    model, result = task.fit(n_categories="auto", effort=effort)
     search = model.n_categories_search_
     assert search is not None
     assert search.interval is not None
     return {**result, "n_categories": search.n_categories, "interval": list(search.interval)}
+
+
+def quick(task: Task) -> Result:
+    return unknown(task, "quick")
+
+
+def thorough(task: Task) -> Result:
+    return unknown(task, "thorough")
 
 
 def count(task: Task) -> Result:
@@ -199,7 +208,7 @@ def calibration_error(probabilities: npt.NDArray[np.float64], happened: npt.NDAr
 
 
 PARTS: dict[str, Callable[[Task], Result]] = {
-    part.__name__: part for part in (published, oracle, default, unknown, count, interval)
+    part.__name__: part for part in (published, oracle, default, unknown, quick, thorough, count, interval)
 }
 
 
@@ -278,12 +287,20 @@ def report(results: Results) -> None:
         "New, default": column("default", lambda r: r["score"][2]),
         "All, oracle": column("oracle", lambda r: r["score"][0]),
         "All, K unknown": column("unknown", lambda r: r["score"][0]),
+        "All, K unknown, quick": column("quick", lambda r: r["score"][0]),
+        "All, K unknown, thorough": column("thorough", lambda r: r["score"][0]),
         "seconds, default": column("default", lambda r: r["seconds"]),
         "seconds, K unknown": column("unknown", lambda r: r["seconds"]),
+        "seconds, quick": column("quick", lambda r: r["seconds"]),
+        "seconds, thorough": column("thorough", lambda r: r["seconds"]),
+        "K error %, K unknown": column("unknown", error),
+        "K error %, quick": column("quick", error),
+        "K error %, thorough": column("thorough", error),
         "K error %, rehearsal": column("interval", error),
         "K error %, Max-ACC k-means": column("count", lambda r: error({**r["max-acc-kmeans"], "true": r["true"]})),
         "K error %, Max-ACC PIM": column("count", lambda r: error({**r["max-acc-pim"], "true": r["true"]})),
         "coverage of the 90 % interval": column("interval", covered),
+        "coverage, K unknown": column("unknown", covered),
         "novelty AUROC": column("default", lambda r: r["auroc"]),
         "novelty FPR95": column("default", lambda r: r["fpr95"]),
         "novelty calibration error": column("default", lambda r: r["novelty_error"]),
