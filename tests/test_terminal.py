@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from newkinds.journal import standing
+from newkinds.standing import standing
 from newkinds.kinds import Kind, Neighbour, Sample, Sureness
 from newkinds.runtime import report_progress
 from newkinds.selection.n_categories import CategoryCount

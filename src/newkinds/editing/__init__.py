@@ -1,5 +1,31 @@
 """Editing a run: what a person changes of it, from Python or the command line, written into the run's journal."""
 
-from newkinds.editing.operations import rename
+from newkinds.editing.editable import Editable
+from newkinds.editing.edited_run import EditedRun
+from newkinds.editing.operations import (
+    confirm,
+    create,
+    dissolve,
+    merge,
+    move,
+    preview_split,
+    redo,
+    rename,
+    split,
+    undo,
+)
 
-__all__ = ["rename"]
+__all__ = [
+    "Editable",
+    "EditedRun",
+    "confirm",
+    "create",
+    "dissolve",
+    "merge",
+    "move",
+    "preview_split",
+    "redo",
+    "rename",
+    "split",
+    "undo",
+]
