@@ -232,7 +232,9 @@ def effective_entries(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry
         if entry.op in ("undo", "redo"):
             source, target = (done, undone) if entry.op == "undo" else (undone, done)
             if not source or source[-1].n != entry.outcome["entry"]:
-                raise InputError(f"{JOURNAL_FILE}: entry {entry.n} cannot {entry.op} entry {entry.outcome['entry']}")
+                raise InputError(
+                    f"{JOURNAL_FILE}: entry {entry.n} cannot {entry.op} entry {entry.outcome['entry']}"
+                )
             target.append(source.pop())
         else:
             done.append(entry)

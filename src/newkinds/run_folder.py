@@ -46,12 +46,13 @@ PICTURES = "thumbnail"
 """The column of predictions that holds pictures."""
 NEAR, SHOWN_NAMES = 3, 10
 """Names that an error offers: some that are like the one asked for, or else the first ones."""
-VERSIONS = "versions"
 RUN_FILES = (
     *(RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, MAP_FILE, REPORT_FILE),
-    *(JOURNAL_FILE, VERSIONS),
+    JOURNAL_FILE,
 )
-"""All that we write into a run folder."""
+"""The files that we write into a run folder."""
+VERSIONS = "versions"
+"""The folder of a run's later versions."""
 OF_EACH_VERSION = (RUN_FILE, MODEL_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT)
 """Files that every version has of its own."""
 
@@ -110,7 +111,9 @@ def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
 def run_file(run: str | Path, record: dict[str, Any], name: str) -> Path:
     """Where a file of a run lies: with the version that the record is of, or with the run."""
     version = record.get("journal", {}).get("version")
-    return Path(run) / name if version is None or name not in OF_EACH_VERSION else Path(run, VERSIONS, version, name)
+    return (
+        Path(run) / name if version is None or name not in OF_EACH_VERSION else Path(run, VERSIONS, version, name)
+    )
 
 
 def _first_entries(entries: "Sequence[Entry]", n: int | None) -> "Sequence[Entry]":
@@ -152,7 +155,7 @@ def copy_run(run: Path, folder: Path) -> None:
     """Copy a run, but for its report, into an existing, empty folder; every file is checked before."""
     verify_run(run)
     versions = {entry.outcome["version"] for entry in read_journal(run) if entry.op == "refit"}
-    names = [name for name in RUN_FILES if name not in (REPORT_FILE, VERSIONS)]
+    names = [name for name in RUN_FILES if name != REPORT_FILE]
     names += [f"{VERSIONS}/{version}/{name}" for version in sorted(versions) for name in OF_EACH_VERSION]
     for name in names:
         if (run / name).is_file():
@@ -299,7 +302,7 @@ def as_standing(table: "pa.Table", samples: SampleState, categories: list[dict[s
     """A table of predictions with what is known of the samples now, and with the names that categories have."""
     import pyarrow as pa
 
-    values = {
+    values: dict[str, Any] = {
         "category": samples.categories,
         "confidence": samples.confidence,
         "novelty": samples.novelty,

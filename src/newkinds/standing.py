@@ -98,12 +98,16 @@ class Standing:
             for name, array in vars(self.samples).items():
                 array[rows] = getattr(samples, name)
 
-    def _change_samples(self, change: dict[str, Any], record: dict[str, Any], n: int) -> tuple[IntArray, SampleState]:
+    def _change_samples(
+        self, change: dict[str, Any], record: dict[str, Any], n: int
+    ) -> tuple[IntArray, SampleState]:
         """Change the samples, and return which rows and what was there before."""
         assert self.samples is not None
         samples, n_samples = self.samples, len(self.samples.categories)
         flows = [(start, end, unpacked_rows(rows, n_samples, n)) for start, end, rows in change.get("flows", ())]
-        confirmed, withdrawn = (unpacked_rows(change.get(part, []), n_samples, n) for part in ("confirmed", "withdrawn"))
+        confirmed, withdrawn = (
+            unpacked_rows(change.get(part, []), n_samples, n) for part in ("confirmed", "withdrawn")
+        )
         shares = change.get("shares", {"rows": [], "confidence": [], "novelty": []})
         judged = unpacked_rows(shares["rows"], n_samples, n)
         if not len(judged) == len(shares["confidence"]) == len(shares["novelty"]):

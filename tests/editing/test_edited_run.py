@@ -58,7 +58,7 @@ def test_a_known_category_stays_when_a_new_one_is_merged_with_it(run: Path) -> N
 
 
 def test_two_known_categories_are_merged_only_if_that_is_said(run: Path) -> None:
-    with pytest.raises(InputError, match="'owl' and 'wren' are known.*give known=True"):
+    with pytest.raises(InputError, match=r"'owl' and 'wren' are known.*give known=True"):
         merge(run, ["owl", "wren"])
     merge(run, ["owl", "wren"], known=True)
     assert names(run) == ["ant", "owl", "new-1", "new-2", "new-3"]
@@ -200,7 +200,7 @@ def test_the_samples_of_a_dissolved_category_go_to_their_next(run: Path) -> None
 
 
 def test_a_known_category_is_dissolved_only_if_that_is_said(run: Path) -> None:
-    with pytest.raises(InputError, match="'owl' is known, by its labels.*give known=True"):
+    with pytest.raises(InputError, match=r"'owl' is known, by its labels.*give known=True"):
         dissolve(run, "owl")
     dissolve(run, "owl", known=True)
     assert read_run(run)["source"]["labelled"] == 20
@@ -296,5 +296,3 @@ def test_a_journal_that_does_not_fit_is_refused(run: Path, op: str, outcome: dic
     (run / "journal.jsonl").write_text(json.dumps({**GOOD, "op": op, "outcome": outcome}) + "\n")
     with pytest.raises(InputError, match=says):
         read_predictions(run)
-
-

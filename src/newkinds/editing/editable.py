@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from newkinds.editing.edited_run import Category, EditedRun, Samples
+from newkinds.editing.edited_run import EditedRun
+from newkinds.editing.opened_run import Category, Samples
 from newkinds.editing.splitting import Split
 from newkinds.errors import InputError
 from newkinds.journal import Entry

@@ -7,7 +7,8 @@ touched. Whoever does several keeps an `EditedRun` open instead, whose methods t
 from collections.abc import Sequence
 from pathlib import Path
 
-from newkinds.editing.edited_run import Category, EditedRun, Samples
+from newkinds.editing.edited_run import EditedRun
+from newkinds.editing.opened_run import Category, Samples
 from newkinds.editing.splitting import Split
 from newkinds.journal import Entry
 

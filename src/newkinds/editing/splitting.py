@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 8
 """Into how many parts a category is split at most, where nobody says how many."""
-LOOKED_AT = 2000
+LOOKED_AT = 1000
 """Samples of a category that are clustered, at even distances; the others go to the nearest part."""
 COMPARED = 500
 """Of these, samples by which numbers of parts are compared."""
-RESTARTS, ITERATIONS = 4, 50
+RESTARTS, ITERATIONS = 2, 30
 
 
 @dataclass(frozen=True)
@@ -79,29 +79,26 @@ def split_rows(
     parts = [rows[nearest == part] for part in range(len(centroids))]
     parts = sorted((part for part in parts if len(part)), key=lambda part: (-len(part), int(part[0])))
     if len(parts) < 2 or (k is not None and len(parts) < k):
-        raise InputError(f"these {n} samples fall into {len(parts)} parts only: the others are copies of each other")
+        raise InputError(
+            f"these {n} samples fall into {len(parts)} parts only: the others are copies of each other"
+        )
     return Split(parts, round(best[0], 4))
 
 
 def _silhouette(unit: npt.NDArray[np.float32], columns: IntArray) -> float:
-    """The mean silhouette of some samples, from the means of their parts."""
+    """The mean silhouette of some samples among themselves."""
     step = max(1, len(unit) // COMPARED)
     some, own = unit[::step], columns[::step]
-    used = np.unique(columns)
+    used, sizes = np.unique(own, return_counts=True)
     if len(used) < 2:
         return -1.0
-    distances = np.linalg.norm(some[:, None, :] - unit[None, :: max(1, len(unit) // COMPARED), :], axis=2)
-    others = columns[:: max(1, len(unit) // COMPARED)]
-    means = np.stack([_mean_distance(distances, others == part) for part in used], axis=1)
-    is_own = used[None, :] == own[:, None]
-    sizes = np.array([max(int((others == part).sum()), 1) for part in used])
+    squares = (some**2).sum(axis=1)
+    distances = np.sqrt(np.maximum(squares[:, None] + squares - 2 * some @ some.T, 0))
+    means = np.stack([distances[:, own == part].mean(axis=1) for part in used], axis=1)
+    is_own = used == own[:, None]
     own_size = sizes[np.searchsorted(used, own)]
     within = means[is_own] * own_size / np.maximum(own_size - 1, 1)  # without itself
     between = np.where(is_own, np.inf, means).min(axis=1)
     widest = np.maximum(np.maximum(within, between), np.finfo(np.float32).tiny)
-    score = np.where((own_size < 2) | ~np.isfinite(between), 0.0, (between - within) / widest)
+    score = np.where(own_size < 2, 0.0, (between - within) / widest)
     return float(score.mean())
-
-
-def _mean_distance(distances: npt.NDArray[np.float32], to: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-    return np.asarray(distances[:, to].mean(axis=1) if to.any() else np.full(len(distances), np.inf))
