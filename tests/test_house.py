@@ -39,7 +39,7 @@ LEVELS = {
     **dict.fromkeys(("gathering", "advice", "middles", "naming", "stop_words", "projection", "comparing"), 4),
     **dict.fromkeys(("separation",), 4),
     "editing": 5,
-    **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal"), 6),
+    **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal", "editing_terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
 }

@@ -345,7 +345,7 @@ def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]"
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    path = run_file(run, record, PREDICTIONS_TABLE)
+    path = Path(run) / PREDICTIONS_TABLE  # versions have none of their own
     pictures: dict[int, bytes] = {}
     try:
         with open_file(path) as file, pq.ParquetFile(file) as table_file:
@@ -368,11 +368,11 @@ def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]"
     return [picture for picture in chosen if picture is not None]
 
 
-def has_pictures(run: str | Path, record: dict[str, Any]) -> bool:
+def has_pictures(run: str | Path) -> bool:
     """Whether the predictions of a run have pictures beside them."""
     import pyarrow.parquet as pq
 
-    with open_file(run_file(run, record, PREDICTIONS_TABLE)) as file, pq.ParquetFile(file) as table_file:
+    with open_file(Path(run) / PREDICTIONS_TABLE) as file, pq.ParquetFile(file) as table_file:
         return PICTURES in table_file.schema_arrow.names
 
 

@@ -290,7 +290,7 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
     }
 
 
-def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
+def load(run: str | Path, encoder: str | None = None, *, as_of: int | None = None) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
     The model is checked against `run.json`; a run that was changed or damaged is an InputError.
@@ -304,6 +304,9 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
     and `encoder_` says what made the features of photos or texts. The objective's curve and the rehearsals are in
     `run.json` only.
 
+    Its categories are as they stand after what was edited; with `as_of`, as they were after that entry of the
+    journal.
+
     Examples
     --------
     >>> import tempfile
@@ -316,7 +319,7 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
     >>> bool((model.predict(digits().features) == discovery.model.predict(digits().features)).all())
     True
     """
-    record = read_run(run)
+    record = read_run(run, as_of)
     model = load_fitted(Path(run), record["journal"]["version"])
     _take_edits(model, Path(run), record)
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]

@@ -70,7 +70,7 @@ def test_the_header_of_a_workbook_stays_in_sight_and_odd_columns_are_explained(t
     succeed("export", texts_run, tmp_path / "a.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["predictions"]
     assert sheet.freeze_panes == "A2"
-    assert sheet.auto_filter.ref == f"A1:J{N + 1}"
+    assert sheet.auto_filter.ref == f"A1:K{N + 1}"
     comments = [cell.comment.text for cell in sheet[1] if cell.comment]
     assert comments[0] == "confidence: how probable it is that a sample belongs to its kind"
     assert comments[1].startswith("novelty: ")

@@ -1,5 +1,6 @@
 """Editing a run: what a person changes of it, from Python or the command line, written into the run's journal."""
 
+from newkinds.editing.corrections import apply_corrections
 from newkinds.editing.editable import Editable
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.operations import (
@@ -14,10 +15,13 @@ from newkinds.editing.operations import (
     split,
     undo,
 )
+from newkinds.editing.refitting import Refit, refit
 
 __all__ = [
     "Editable",
     "EditedRun",
+    "Refit",
+    "apply_corrections",
     "confirm",
     "create",
     "dissolve",
@@ -25,6 +29,7 @@ __all__ = [
     "move",
     "preview_split",
     "redo",
+    "refit",
     "rename",
     "split",
     "undo",

@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from newkinds.editing.corrections import apply_corrections
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.opened_run import Category, Samples
+from newkinds.editing.refitting import Refit, refit
 from newkinds.editing.splitting import Split
 from newkinds.errors import InputError
 from newkinds.journal import Entry
@@ -82,6 +84,23 @@ class Editable(ABC):
     def redo(self, *, reason: str = "") -> Entry:
         """Do again what was undone last."""
         return self._after(self._editing().redo(reason=reason))
+
+    def apply(self, table: str | Path, *, reason: str = "") -> Entry:
+        """Apply a table of corrections, see `newkinds.editing.apply_corrections`."""
+        return self._after(apply_corrections(self._editing(), table, reason=reason))
+
+    def refit(
+        self,
+        *,
+        out: str | Path | None = None,
+        lam: float | None = None,
+        temperature: float | None = None,
+        reason: str = "",
+    ) -> Refit:
+        """Fit again with what was said since, see `newkinds.editing.refit`."""
+        done = refit(self._editing(), out=out, lam=lam, temperature=temperature, reason=reason)
+        self._take_edits()
+        return done
 
     @property
     def history(self) -> list[Entry]:

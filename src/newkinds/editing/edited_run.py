@@ -92,7 +92,7 @@ class EditedRun(OpenedRun):
 
     def preview_split(self, category: Category, k: int | None = None) -> Split:
         """How a category would be split: nothing is written."""
-        return split_rows(self._fitted, self.features, self.members(category), k)
+        return split_rows(self.fitted, self.features, self.members(category), k)
 
     def split(
         self,
@@ -124,7 +124,7 @@ class EditedRun(OpenedRun):
                 )
             change = Change(self.samples)
             for part in sorted(rows, key=lambda part: (-len(part), part[0]))[1:]:
-                change.move(part, self._bear(change))
+                change.move(part, self.bear(change))
             return change.outcome()
 
         return self._do("split", {"category": category, "k": k}, outcome, reason)
@@ -158,7 +158,7 @@ class EditedRun(OpenedRun):
             rows = self.rows(samples)
             wanted = None if name is None else checked_name(name, self._standing.record)
             change = Change(self.samples)
-            change.move(rows, self._bear(change, wanted))
+            change.move(rows, self.bear(change, wanted))
             change.confirm(rows)
             return change.outcome()
 
@@ -209,7 +209,7 @@ class EditedRun(OpenedRun):
             raise InputError(f"there is nothing to {what}")
         return entry
 
-    def _bear(self, change: Change, name: str | None = None) -> int:
+    def bear(self, change: Change, name: str | None = None) -> int:
         """A new category: an id and a key that nobody has ever had."""
         keys = {category["key"] for category in self._standing.record["categories"]}
         number = self._last[1] + change.n_born + 1

@@ -57,14 +57,14 @@ class OpenedRun:
 
     def __init__(self, run: str | Path) -> None:
         self.folder = Path(run).resolve()
-        self._first_record = read_record(self.folder)
+        self.first_record = read_record(self.folder)
         self._journal = Journal(self.folder)
-        self._last = last_used(self._first_record, self._journal.entries)
+        self._last = last_used(self.first_record, self._journal.entries)
         self._done: list[Entry] = []
         self._undone: list[Entry] = []
         self._version: str | None = None
-        self._base = self._first_record
-        self._standing = Standing(self._first_record)
+        self._base = self.first_record
+        self._standing = Standing(self.first_record)
         self._replay()
 
     @property
@@ -80,6 +80,16 @@ class OpenedRun:
     def version(self) -> str | None:
         """The version that the run is at; None for its first."""
         return self._version
+
+    @property
+    def done(self) -> list[Entry]:
+        """What was done and not undone."""
+        return self._done
+
+    @property
+    def done_since_refit(self) -> list[Entry]:
+        """The same since the present version was made."""
+        return since_version(self._done)[1]
 
     @property
     def undoable(self) -> Entry | None:
@@ -107,7 +117,7 @@ class OpenedRun:
     @cached_property
     def features(self) -> npt.NDArray[Any]:
         """Of unit length, but for rounding; a memory map."""
-        return read_run_features(self.folder, self._first_record)
+        return read_run_features(self.folder, self.first_record)
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -115,11 +125,16 @@ class OpenedRun:
         return read_table(self.folder, self._base, self._version)
 
     @cached_property
-    def _fitted(self) -> "CategoryDiscoverer":
+    def fitted(self) -> "CategoryDiscoverer":
         """The model of the present version as it was fitted."""
         from newkinds.runs import load_fitted
 
         return load_fitted(self.folder, self._version)
+
+    @property
+    def last_used(self) -> tuple[int, int]:
+        """The largest id and the largest number of a key that the run ever used."""
+        return self._last
 
     @property
     def model(self) -> "CategoryDiscoverer":
@@ -141,7 +156,7 @@ class OpenedRun:
 
     def rows(self, samples: Samples) -> IntArray:
         """Rows of samples, ascending; InputError names those that the run does not have."""
-        n_samples = self._first_record["source"]["samples"]
+        n_samples = self.first_record["source"]["samples"]
         chosen = np.asarray(samples)
         if chosen.dtype == bool:
             if chosen.shape != (n_samples,):
@@ -215,16 +230,16 @@ class OpenedRun:
         before = self._version
         self._done, self._undone = effective_entries(self._journal.entries)
         self._version, later = since_version(self._done)
-        self._base = self._first_record if self._version is None else read_record(self.folder, self._version)
+        self._base = self.first_record if self._version is None else read_record(self.folder, self._version)
         if self._version != before:
-            for name in ("_table", "_fitted"):
+            for name in ("_table", "fitted"):
                 self.__dict__.pop(name, None)
         self._standing = Standing(self._base, sample_state(self._table) if with_samples else None)
         for entry in later:
             self._standing.apply(entry)
 
     def _rows_of_ids(self, ids: Sequence[str]) -> IntArray:
-        places = self._places_of_ids
+        places = self.places_of_ids
         rows = [places.get(name) for name in ids]
         missing = [name for name, row in zip(ids, rows, strict=True) if row is None]
         if missing:
@@ -236,7 +251,7 @@ class OpenedRun:
         return np.array(rows, dtype=np.int64)
 
     @cached_property
-    def _places_of_ids(self) -> dict[str, int]:
+    def places_of_ids(self) -> dict[str, int]:
         """The row of each id; -1 for one that several samples have."""
         places: dict[str, int] = {}
         for row, name in enumerate(self._table["id"].to_pylist()):
@@ -249,7 +264,7 @@ class OpenedRun:
     def _model_with(
         self, categories: list[dict[str, Any]], retired: Mapping[int, int | None]
     ) -> "CategoryDiscoverer":
-        fitted = copy(self._fitted)
+        fitted = copy(self.fitted)
         _, later = since_version(self._done)
         became = lineage(fitted.categories_.tolist(), later)
         became = {i: now if now is None else retired.get(now, now) for i, now in became.items()}

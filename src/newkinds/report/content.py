@@ -240,7 +240,7 @@ def _categories(view: View) -> list[dict[str, Any]]:
     order = np.argsort(view.columns, kind="stable")
     sizes = np.bincount(view.columns, minlength=len(categories))
     members_of = np.split(order, np.cumsum(sizes)[:-1])
-    most = SHOWN_PICTURES if has_pictures(view.folder, view.record) else SHOWN_OTHERS
+    most = SHOWN_PICTURES if has_pictures(view.folder) else SHOWN_OTHERS
     entries = []
     for column, (category, members) in enumerate(zip(categories, members_of, strict=True)):
         closeness = np.concatenate(
