@@ -16,11 +16,14 @@ from newkinds.editing.operations import (
     undo,
 )
 from newkinds.editing.refitting import Refit, refit
+from newkinds.editing.review import Question, answer_question, question_about, review_questions
 
 __all__ = [
     "Editable",
     "EditedRun",
+    "Question",
     "Refit",
+    "answer_question",
     "apply_corrections",
     "confirm",
     "create",
@@ -28,9 +31,11 @@ __all__ = [
     "merge",
     "move",
     "preview_split",
+    "question_about",
     "redo",
     "refit",
     "rename",
+    "review_questions",
     "split",
     "undo",
 ]
