@@ -29,7 +29,7 @@ from newkinds.data import FeatureSet
 from newkinds.editing import EditedRun, Question, answer_question, question_about, refit, review_questions
 from newkinds.labels import IntArray
 from newkinds.metrics import accuracy
-from selection import Task
+from selection import Task  # type: ignore[import-not-found]  # it lies beside this file
 
 SETS = ("banking77_minilm", "cub_tinyvit", "clinc150_minilm")
 ORDERS = ("queue", "random")
@@ -118,7 +118,7 @@ class Reviewer:
 
 
 def _most(classes: IntArray) -> int:
-    return Counter(classes.tolist()).most_common(1)[0][0]
+    return int(Counter(classes.tolist()).most_common(1)[0][0])
 
 
 def review(run: Path, task: Task, order: str, n_answers: int, every: int) -> dict[str, Any]:

@@ -150,7 +150,7 @@ class _View:
 
     def parts(self) -> Iterator[Question]:
         """About the middle sample of each part of each category."""
-        answered = Counter(row[0] for entry in self.run.done for row in entry.outcome.get("sizes", ()))
+        answered = Counter(category for entry in self.run.done for category in _asked_about(entry))
         for category, members in self.members.items():
             n_parts = min(2 + answered[category], MOST_PARTS)
             if len(members) < max(SMALLEST, 2 * n_parts):
@@ -237,6 +237,12 @@ class _View:
         centres = found.centroids
         nearest = np.argmin((centres**2).sum(axis=1) - 2 * self.unit[members] @ centres.T, axis=1)
         return [members[nearest == part] for part in range(n_parts) if (nearest == part).any()]
+
+
+def _asked_about(entry: Entry) -> set[int]:
+    """The categories that an entry is an answer about: those that samples left, or were confirmed in."""
+    flows = {start for start, _, _ in entry.outcome.get("flows", ())}
+    return flows or {category for category, _, _ in entry.outcome.get("sizes", ())}
 
 
 def _apart(one: Floats, other: Floats) -> float:

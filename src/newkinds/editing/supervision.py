@@ -12,6 +12,10 @@ TYPICAL = 0.5
 """Of a category that a person merged or split off, the share of its samples, nearest to its middle, that teach."""
 OF_A_CATEGORY = 0.04
 """So many nearest neighbours of a confirmed sample teach with it, as a share of its category's samples."""
+AGREEING = 0.9
+"""They do where this share of the nearest labelled neighbours of labelled samples has the same label."""
+ASKED = 1000
+"""Labelled samples by which that is judged."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ def supervision(run: OpenedRun, unit: npt.NDArray[np.float32]) -> Supervision:
 
     Labels as corrected and confirmed samples count. Of a category that a person has merged, split or created, the
     half of its samples nearest to its middle count as well, so that it is one from now on. A confirmed
-    sample speaks for its nearest neighbours too, `OF_A_CATEGORY` of its category's size, unless they are settled.
+    sample speaks for its nearest neighbours too, `OF_A_CATEGORY` of its category's size, unless they are settled:
+    but only where neighbours can be trusted, as the labelled samples show. (Those of photos of birds cannot.)
 
     Parameters
     ----------
@@ -57,7 +62,8 @@ def supervision(run: OpenedRun, unit: npt.NDArray[np.float32]) -> Supervision:
         typical = nearest[: int(np.ceil(TYPICAL * len(nearest)))]
         typical = typical[labels[typical] == UNLABELLED]
         labels[typical] = category
-    _spread(samples.confirmed, samples.categories, settled, labels, unit)
+    if _neighbours_agree(settled, unit):
+        _spread(samples.confirmed, samples.categories, settled, labels, unit)
     return Supervision(settled, labels, frozenset(_made(run, since_refit=True) & present))
 
 
@@ -70,6 +76,22 @@ def _made(run: OpenedRun, since_refit: bool) -> set[int]:
             made |= {category["id"] for category in entry.outcome.get("born", ())}
             made |= {start for start, _, _ in entry.outcome.get("flows", ())}
     return made
+
+
+def _neighbours_agree(settled: IntArray, unit: npt.NDArray[np.float32]) -> bool:
+    """Whether the nearest neighbours of labelled samples, among each other, mostly have their label."""
+    rows = np.flatnonzero(settled != UNLABELLED)
+    if len(rows) < 2:
+        return False
+    labels = settled[rows]
+    numbers = np.maximum((OF_A_CATEGORY * np.bincount(labels)[labels]).round().astype(int), 1)
+    asked = np.linspace(0, len(rows) - 1, min(ASKED, len(rows))).astype(np.int64)
+    similarity = unit[rows[asked]] @ unit[rows].T
+    similarity[np.arange(len(asked)), asked] = -np.inf
+    most = min(int(numbers.max()), len(rows) - 1)
+    nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :most]
+    counts = np.arange(most) < numbers[asked, None]
+    return bool((labels[nearest] == labels[asked, None])[counts].mean() >= AGREEING)
 
 
 def _spread(
