@@ -95,7 +95,9 @@ class SavedDiscovery(Discovery):
 
     def _names_and_truth(self, truth: list[str | None] | None) -> tuple[tuple[str, ...] | None, IntArray | None]:
         """Name of id 0, 1, … (None if categories are called by their ids), and the truth as such ids."""
-        known = {c["id"]: c["key"] for c in self.record["categories"] if c["kind"] == "known"}
+        categories = self.record["categories"]
+        known = {c["id"]: c["key"] for c in categories if c["kind"] == "known"}
+        known |= {c["id"]: c["name"] for c in categories if c["kind"] == "new" and c["labelled"]}
         if all(name == str(i) for i, name in known.items()):
             encoded, classes = encode_labels(truth or [])
             if classes is None:

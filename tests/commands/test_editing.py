@@ -142,4 +142,4 @@ def test_a_discovery_is_edited(run, tmp_path):
     assert discovery.predictions["confirmed"].to_numpy().sum() == 2
     discovery.undo()
     assert [entry.op for entry in discovery.history] == ["create", "merge", "refit", "undo"]
-    assert discovery.collection.n_labelled == 22
+    assert discovery.collection.n_labelled == 21

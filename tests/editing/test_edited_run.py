@@ -296,3 +296,12 @@ def test_a_journal_that_does_not_fit_is_refused(run: Path, op: str, outcome: dic
     (run / "journal.jsonl").write_text(json.dumps({**GOOD, "op": op, "outcome": outcome}) + "\n")
     with pytest.raises(InputError, match=says):
         read_predictions(run)
+
+
+def test_labels_of_an_opened_run_are_as_they_stand(run: Path) -> None:
+    edited = EditedRun(run)
+    edited.confirm(edited.members("new-1")[:2])
+    edited.create([0], "bee")
+    collection = newkinds.open_run(run).collection
+    assert collection.n_labelled == 32
+    assert collection.name_of(int(collection.labels[0])) == "bee"
