@@ -10,8 +10,8 @@ of questions about samples drawn at random.
 
 A reviewer sees the samples of a question and typical ones of the categories, takes a category for the class that
 most of those belong to, and answers by the class of the sample asked about. All that were shown are left out of the
-error: 1 - All accuracy of the unlabelled samples that were never shown, before and after, on the same samples. "Kept"
-is the share of sure samples that nobody spoke for which keep their id, in the refit in which most lose it.
+error: 1 - All accuracy of the unlabelled samples that were never shown, before and after, on the same samples.
+"Kept" is the share of sure samples that nobody spoke for which keep their id, in the refit in which most lose it.
 """
 
 import argparse

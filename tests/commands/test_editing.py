@@ -138,6 +138,7 @@ def test_a_discovery_is_edited(run, tmp_path):
     discovery.merge(["bee", 2])
     assert discovery.names == {0: "0", 1: "1", 2: "bee"}
     done = discovery.refit(reason="looked at two")
+    assert done.entry is not None
     assert done.entry.reason == "looked at two"
     assert discovery.predictions["confirmed"].to_numpy().sum() == 2
     discovery.undo()
