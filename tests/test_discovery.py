@@ -90,6 +90,7 @@ def test_texts_in_a_data_frame_from_end_to_end(found: Discovery) -> None:
         "novelty",
         "suggestion",
         "given",
+        "confirmed",
         "truth",
         "text",
     ]

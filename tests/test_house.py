@@ -32,14 +32,14 @@ SOURCE = ROOT / "src" / "newkinds"
 LEVELS = {
     **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics", "discriminants"), 0),
     **dict.fromkeys(("progress", "raw_samples", "runtime", "staging", "visible", "wording", "workers"), 0),
-    **dict.fromkeys(("engine", "data", "run_folder", "run_record", "journal"), 1),
+    **dict.fromkeys(("engine", "data", "run_folder", "run_record", "journal", "standing"), 1),
     "selection": 2,
     "methods": 3,
     **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),
     **dict.fromkeys(("gathering", "advice", "middles", "naming", "stop_words", "projection", "comparing"), 4),
     **dict.fromkeys(("separation",), 4),
     "editing": 5,
-    **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal"), 6),
+    **dict.fromkeys(("report", "benchmark", "discovery", "opened_runs", "terminal", "editing_terminal"), 6),
     **dict.fromkeys(("commands", "cli"), 7),
     "__main__": 8,
 }
@@ -207,7 +207,7 @@ def test_every_name_stands_for_something_and_everything_has_its_name() -> None:
 
 def test_every_file_of_the_methods_is_a_method_or_shared_by_some() -> None:
     files = {path.stem for path in (SOURCE / "methods").glob("*.py")}
-    assert files == set(METHODS) | {"__init__", "base", "parameters", "infomax", "heads"}
+    assert files == set(METHODS) | {"__init__", "base", "parameters", "infomax", "heads", "refitting", "regrouping"}
     for name, method in METHODS.items():
         assert method.__module__ == f"newkinds.methods.{name}"
 

@@ -126,8 +126,8 @@ def test_a_key_that_is_missing_is_named(run: Path, key: str) -> None:
 
 
 def test_keys_that_later_versions_add_are_not_looked_at(run: Path) -> None:
-    write_run(run, changed(run, parent={"anything": [1, None]}, source__place="shelf"))
-    assert read_run(run)["parent"] == {"anything": [1, None]}
+    write_run(run, changed(run, neighbour={"anything": [1, None]}, source__place="shelf"))
+    assert read_run(run)["neighbour"] == {"anything": [1, None]}
     assert load(run).n_categories_ == 3
 
 

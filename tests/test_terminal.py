@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from newkinds.journal import standing
 from newkinds.kinds import Kind, Neighbour, Sample, Sureness
 from newkinds.runtime import report_progress
 from newkinds.selection.n_categories import CategoryCount
+from newkinds.standing import standing
 from newkinds.terminal import BAR_WIDTH, SHOWN_CATEGORIES, progress_bars, show_estimate, show_kind, show_run
 
 HEADER = "id kind samples labelled confidence"

@@ -88,6 +88,26 @@ def compare_runs(before: str | Path, after: str | Path) -> Comparison:
     rows = _common_rows(tables[0], tables[1])
     if not len(rows[0]):
         raise InputError(f"{before} and {after} have no sample in common: their ids differ")
+    return _comparison(records, tables, rows)
+
+
+def compare_states(before: tuple[dict[str, Any], pa.Table], after: tuple[dict[str, Any], pa.Table]) -> Comparison:
+    """Compare two states of one run, as `read_run` and `read_predictions` give them: ids mean the same."""
+    everything = np.arange(len(before[1]))
+    ids = [
+        {category["id"]: place for place, category in enumerate(record["categories"])}
+        for record, _ in (before, after)
+    ]
+    matched = {place: ids[1][i] for i, place in ids[0].items() if i in ids[1]}
+    return _comparison([before[0], after[0]], [before[1], after[1]], (everything, everything), matched)
+
+
+def _comparison(
+    records: list[dict[str, Any]],
+    tables: list[pa.Table],
+    rows: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]],
+    matched: dict[int, int] | None = None,
+) -> Comparison:
     columns = [
         np.searchsorted([c["id"] for c in record["categories"]], table["category"].to_numpy())[chosen]
         for record, table, chosen in zip(records, tables, rows, strict=True)
@@ -95,7 +115,7 @@ def compare_runs(before: str | Path, after: str | Path) -> Comparison:
     categories = [record["categories"] for record in records]
     shape = (len(categories[0]), len(categories[1]))
     flows = np.bincount(columns[0] * shape[1] + columns[1], minlength=shape[0] * shape[1]).reshape(shape)
-    matched = _matched(flows, *categories)
+    matched = _matched(flows, *categories) if matched is None else matched
     expected = np.array([matched.get(place, -1) for place in range(shape[0])], dtype=np.int64)
     is_elsewhere = expected[columns[0]] != columns[1]
     return Comparison(

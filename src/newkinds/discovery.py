@@ -4,7 +4,6 @@ This joins reading, encoding, fitting, run folders and the report; `newkinds dis
 """
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ import pyarrow as pa
 from newkinds.answering import Summary, answers, collection_samples
 from newkinds.data import FeatureSet, RawCollection
 from newkinds.data.labelling import LabelRules
-from newkinds.editing import rename
+from newkinds.editing import Editable
 from newkinds.encoders import (
     Encoder,
     Encoding,
@@ -32,7 +31,7 @@ from newkinds.encoders import (
 )
 from newkinds.errors import InputError
 from newkinds.gathering import gather, row_names
-from newkinds.journal import JOURNAL_FILE, read_journal, standing
+from newkinds.journal import JOURNAL_FILE, read_journal
 from newkinds.labels import UNLABELLED
 from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
@@ -45,18 +44,21 @@ from newkinds.run_folder import (
     RUN_FILES,
     check_not_of_a_run,
     check_replaceable,
+    copy_run,
     file_checksum,
+    read_predictions,
     read_run,
     report_is_current,
 )
-from newkinds.runs import make_record, remember_source, samples_table, save_run, suggest
+from newkinds.runs import load, make_record, remember_source, samples_table, save_run, suggest
 from newkinds.staging import accept_existing, staged
+from newkinds.standing import standing
 
 SHOWN_KINDS = 20
 """Kinds that a notebook shows."""
 
 
-class Discovery:
+class Discovery(Editable):
     """The kinds of a collection: what `discover` found, or `newkinds.open_run` opened.
 
     Attributes
@@ -81,7 +83,7 @@ class Discovery:
     >>> discovery.names[9]
     'new-5'
     >>> discovery.predictions.column_names
-    ['id', 'category', 'name', 'kind', 'confidence', 'novelty', 'suggestion', 'given', 'truth']
+    ['id', 'category', 'name', 'kind', 'confidence', 'novelty', 'suggestion', 'given', 'confirmed', 'truth']
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Discovery:
         self.source = source
         self.folder: Path | None = None
         self._saved: str | None = None
+        self._edited_model: CategoryDiscoverer | None = None
 
     @property
     def collection(self) -> FeatureSet:
@@ -112,7 +115,7 @@ class Discovery:
 
     @property
     def model(self) -> CategoryDiscoverer:
-        return self._model
+        return self._model if self._edited_model is None else self._edited_model
 
     @property
     def names(self) -> dict[int, str]:
@@ -126,8 +129,8 @@ class Discovery:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What `run.json` says: everything chosen and measured, with the names that categories have now."""
-        return standing(self._made_record, () if self._own_folder is None else read_journal(self._own_folder))
+        """What `run.json` says: everything chosen and measured, with the categories as they are now."""
+        return standing(self._made_record, ()) if self._edited_folder is None else read_run(self._edited_folder)
 
     @property
     def _own_folder(self) -> Path | None:
@@ -138,6 +141,12 @@ class Discovery:
         return folder if file_checksum(folder / RUN_FILE) == self._saved else None
 
     @property
+    def _edited_folder(self) -> Path | None:
+        """The run folder, if it holds more than this discovery: something was edited."""
+        folder = self._own_folder
+        return folder if folder is not None and (folder / JOURNAL_FILE).is_file() else None
+
+    @property
     def warnings(self) -> list[str]:
         """What you should know before you trust the result."""
         return list(self.record["warnings"])
@@ -146,9 +155,11 @@ class Discovery:
     def predictions(self) -> pa.Table:
         """What was found of each sample; `.to_pandas()` makes a data frame of it.
 
-        Columns: id, category, name, kind (known or new), confidence, novelty, given (whether its label was), and
-        truth and text where there are any.
+        Columns: id, category, name, kind (known or new), confidence, novelty, given (whether its label was),
+        confirmed (whether a person said since that it belongs there), and truth and text where there are any.
         """
+        if self._edited_folder is not None:
+            return read_predictions(self._edited_folder, pictures=False)
         return samples_table(self, self.record["categories"])
 
     def score(self) -> Accuracy | None:
@@ -193,33 +204,22 @@ class Discovery:
         record = None if sample_encoder is None else sample_encoder.record
         return features_for(record, collection, Encoding())
 
-    def rename(self, category: str | int, name: str, *, reason: str = "") -> None:
-        """Give a category of a saved discovery a name, for good; it is written into the run's journal.
+    def _check_own_folder(self) -> None:
+        check_unchanged(self.folder or Path(), self._saved)
 
-        Parameters
-        ----------
-        category : str or int
-            Its name, key (new-3) or id.
-        name : str
-            The category's key takes the name away again.
-        reason : str
-            Written down with it.
-        """
-        if self.folder is None:
-            raise InputError("names are kept in a run folder: save the discovery first")
-        check_unchanged(self.folder, self._saved)
-        if isinstance(category, int):  # an id, never the name of another one
-            category = next((c["key"] for c in self.record["categories"] if c["id"] == category), str(category))
-        rename(self.folder, category, name, reason=reason)
-        self._take_names()
-
-    def _take_names(self) -> None:
-        """Use the names that categories have in the run folder."""
-        categories = read_run(self.folder or "")["categories"]
-        self.model.category_names_ = {category["id"]: category["name"] for category in categories}
-        named = {category["id"] for category in categories if category["named"]}
-        self.model.suggestions_ = {i: text for i, text in self.suggestions.items() if i not in named}
+    def _take_edits(self) -> None:
+        folder = self.folder or Path()
         self.__dict__.pop("predictions", None)
+        if any(entry.op not in ("rename", "undo", "redo") for entry in read_journal(folder)):
+            self._edited_model = load(folder)
+            for name in ("source_columns_", "encoder_", "sample_encoder_"):
+                if hasattr(self._model, name):
+                    setattr(self._edited_model, name, getattr(self._model, name))
+            return
+        categories = read_run(folder)["categories"]
+        self._model.category_names_ = {category["id"]: category["name"] for category in categories}
+        named = {category["id"] for category in categories if category["named"]}
+        self._model.suggestions_ = {i: text for i, text in self.suggestions.items() if i not in named}
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False, with_map: bool = True) -> Path:
         """Write the run folder, with its report: whole or not at all. `open_run` opens it again.
@@ -241,9 +241,10 @@ class Discovery:
 
     def write(self, folder: Path, *, with_map: bool = True) -> None:
         """Write the files of a run into an existing, empty folder; `save` takes care of the folder too."""
-        save_run(self, folder, self.source, record=self._made_record, with_map=with_map)
-        if self._own_folder is not None and (self._own_folder / JOURNAL_FILE).is_file():
-            shutil.copyfile(self._own_folder / JOURNAL_FILE, folder / JOURNAL_FILE)
+        if self._edited_folder is None:
+            save_run(self, folder, self.source, record=self._made_record, with_map=with_map)
+        else:
+            copy_run(self._edited_folder, folder)
         write_report_if_possible(folder)
 
     def report(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False) -> Path:
@@ -267,6 +268,8 @@ class Discovery:
         return place
 
     def _page(self) -> str:
+        if self._edited_folder is not None:
+            return make_report(self._edited_folder)
         with tempfile.TemporaryDirectory() as folder:
             run = Path(folder, "run")
             run.mkdir()

@@ -1,7 +1,8 @@
 """The journal of a run: what was done to it since it was written, one line of JSON each, never rewritten.
 
 The state of a run is `run.json` plus its journal. An entry holds its outcome, so replaying it is reading: nothing
-is fitted or clustered again. A last line without its end was interrupted while it was written: it never happened.
+is fitted or clustered again (`newkinds.standing`). A last line without its end was interrupted while it was
+written: it never happened.
 
 Whoever writes holds the run (`newkinds.staging.claimed`), so that entries follow one another.
 """
@@ -9,21 +10,85 @@ Whoever writes holds the run (`newkinds.staging.claimed`), so that entries follo
 import json
 import os
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from newkinds.errors import InputError
-from newkinds.run_record import COUNT, OBJECT, TEXT, Keys, Misfit, OrNull, Shape, one_of, open_file, parse_json
+from newkinds.run_record import (
+    COUNT,
+    OBJECT,
+    SHARE,
+    TEXT,
+    Items,
+    Keys,
+    Misfit,
+    OrNull,
+    Row,
+    Shape,
+    Value,
+    one_of,
+    open_file,
+    parse_json,
+)
 from newkinds.staging import bring_to_disk, sync_folder
 
 JOURNAL_FILE = "journal.jsonl"
 LARGEST_JOURNAL = 1 << 28
 """Bytes of the largest journal that is read."""
 AUTHORS = ("person", "update", "refit")
-OUTCOMES: dict[str, Shape] = {"rename": Keys({"id": COUNT, "name": OrNull(TEXT)})}
+VERSION_DIGITS = 4
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_rows(value: Any) -> bool:
+    """Whether rows ascend; [3, 7] stands for all from 3 to 7."""
+    if not isinstance(value, list):
+        return False
+    before = -1
+    for item in value:
+        pair = item if isinstance(item, list) else [item, item]
+        if len(pair) != 2 or not all(map(_is_row, pair)) or not before < pair[0] <= pair[1]:
+            return False
+        before = pair[1]
+    return True
+
+
+ROWS = Value("rows of samples that ascend", _are_rows)
+CHANGE = Keys(
+    optional={
+        "born": Items(Keys({"id": COUNT, "key": TEXT, "name": OrNull(TEXT)})),
+        "retired": Items(Row((COUNT, OrNull(COUNT)))),
+        "flows": Items(Row((COUNT, COUNT, ROWS))),
+        "confirmed": ROWS,
+        "withdrawn": ROWS,
+        "shares": Keys({"rows": ROWS, "confidence": Items(SHARE), "novelty": Items(SHARE)}),
+        "names": Items(Row((COUNT, OrNull(TEXT)))),
+        "sizes": Items(Row((COUNT, COUNT, COUNT))),
+    }
+)
+"""What came of an edit; every part may be missing.
+
+born       new categories
+retired    categories that are gone, each with the one that took it in, or null
+flows      from, to, rows: samples that changed their category
+confirmed  rows of samples whose category is a person's word from now on
+withdrawn  rows of samples whose label or confirmation no longer counts
+shares     confidence and novelty of samples of which the model says something else now
+names      id and name that a person gave, or null where it was taken away
+sizes      id, samples and labelled samples of the categories that changed, after it
+"""
+UNDONE = Keys({"entry": COUNT})
+OUTCOMES: dict[str, Shape] = {
+    "rename": Keys({"id": COUNT, "name": OrNull(TEXT)}),
+    **dict.fromkeys(("merge", "split", "move", "confirm", "create", "dissolve", "apply"), CHANGE),
+    **dict.fromkeys(("undo", "redo"), UNDONE),
+    "refit": Keys({"version": Value("a number such as 0002", lambda v: isinstance(v, str) and is_version(v))}),
+}
 """What the outcome of each operation holds."""
 ENTRY = Keys(
     {
@@ -36,6 +101,11 @@ ENTRY = Keys(
         "reason": TEXT,
     }
 )
+
+
+def is_version(name: str) -> bool:
+    """Whether a text is the name of a version's folder, such as 0002."""
+    return VERSION_DIGITS <= len(name) <= 9 and name.isascii() and name.isdigit()
 
 
 @dataclass(frozen=True)
@@ -67,10 +137,75 @@ class Entry:
     reason: str = ""
 
 
+class Journal:
+    """The journal of a run, read once; then only what was added since.
+
+    Attributes
+    ----------
+    entries : list of Entry
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL_FILE
+        self.entries: list[Entry] = []
+        self._n_bytes = 0
+        """How far the file was read: to the end of a line."""
+        self.refresh()
+
+    def refresh(self) -> list[Entry]:
+        """Read what somebody added since, and return it."""
+        if not os.path.lexists(self.path):
+            if self._n_bytes:
+                raise InputError(f"{self.path} is gone; it had {len(self.entries)} entries")
+            return []
+        with open_file(self.path) as file:
+            n_bytes = os.fstat(file.fileno()).st_size
+            if n_bytes > LARGEST_JOURNAL:
+                raise InputError(f"{self.path} is damaged: it is larger than {LARGEST_JOURNAL >> 20} MiB")
+            if n_bytes < self._n_bytes:
+                raise InputError(f"{self.path} was cut since it was read; nothing may be taken out of a journal")
+            file.seek(self._n_bytes)
+            content = file.read(n_bytes - self._n_bytes)
+        whole = content[: content.rfind(b"\n") + 1]
+        first = len(self.entries) + 1
+        added = [_parsed_entry(line, n, self.path) for n, line in enumerate(whole.splitlines(), start=first)]
+        self.entries += added
+        self._n_bytes += len(whole)
+        return added
+
+    def append(
+        self,
+        op: str,
+        arguments: dict[str, Any],
+        outcome: dict[str, Any],
+        *,
+        by: str = "person",
+        reason: str = "",
+    ) -> Entry:
+        """Write one more entry and return when it is on the disk. The caller holds the run, and has refreshed."""
+        time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        entry = Entry(len(self.entries) + 1, time, by, op, arguments, outcome, reason)
+        try:
+            line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        except UnicodeEncodeError as error:
+            raise InputError(f"the journal holds text in UTF-8, which cannot write {error.object!r}") from error
+        if self._n_bytes + len(line) > LARGEST_JOURNAL:
+            raise InputError(f"{self.path} is full: it may have {LARGEST_JOURNAL >> 20} MiB")
+        is_first = not self.path.exists()
+        with open(self.path, "ab") as file:
+            file.truncate(self._n_bytes)  # without what was interrupted
+            file.write(line)
+        bring_to_disk(self.path)
+        if is_first:
+            sync_folder(self.path.parent)
+        self.entries.append(entry)
+        self._n_bytes += len(line)
+        return entry
+
+
 def read_journal(folder: Path) -> tuple[Entry, ...]:
     """The entries of a run's journal, in order; none where there is no journal."""
-    path = folder / JOURNAL_FILE
-    return tuple(_parsed_entry(line, n, path) for n, line in enumerate(_whole_lines(path).splitlines(), start=1))
+    return tuple(Journal(folder).entries)
 
 
 def append_entry(
@@ -83,52 +218,37 @@ def append_entry(
     reason: str = "",
 ) -> Entry:
     """Write one more entry and return when it is on the disk. The caller holds the run."""
-    path = folder / JOURNAL_FILE
-    earlier = _whole_lines(path)
-    time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    entry = Entry(len(read_journal(folder)) + 1, time, by, op, arguments, outcome, reason)
-    try:
-        line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    except UnicodeEncodeError as error:
-        raise InputError(f"the journal holds text in UTF-8, which cannot write {error.object!r}") from error
-    is_first = not path.exists()
-    with open(path, "ab") as file:
-        file.truncate(len(earlier))  # without what was interrupted
-        file.write(line)
-    bring_to_disk(path)
-    if is_first:
-        sync_folder(folder)
-    return entry
+    return Journal(folder).append(op, arguments, outcome, by=by, reason=reason)
 
 
-def standing(record: dict[str, Any], entries: Sequence[Entry]) -> dict[str, Any]:
-    """A run's record as it stands after its journal.
+def effective_entries(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """What is done, in order, and what is undone and could be done again, the next one last.
 
-    Each category has a `key`, which never changes (its label, or new-3), and a `name` to show, which is the key
-    unless a person gave it another: then `named` is true.
+    Undoing takes back the last that is done. A new operation drops what was undone.
     """
-    record = deepcopy(record)
-    categories = {category["id"]: category for category in record["categories"]}
-    for category in categories.values():
-        category |= {"key": category["name"], "named": False}
+    done: list[Entry] = []
+    undone: list[Entry] = []
     for entry in entries:
-        category = categories.get(entry.outcome["id"])
-        if category is None:
-            raise InputError(f"{JOURNAL_FILE}: entry {entry.n} is about a category that the run does not have")
-        name = entry.outcome["name"]
-        category |= {"name": category["key"] if name is None else name, "named": name is not None}
-    return record
+        if entry.op in ("undo", "redo"):
+            source, target = (done, undone) if entry.op == "undo" else (undone, done)
+            if not source or source[-1].n != entry.outcome["entry"]:
+                raise InputError(
+                    f"{JOURNAL_FILE}: entry {entry.n} cannot {entry.op} entry {entry.outcome['entry']}"
+                )
+            target.append(source.pop())
+        else:
+            done.append(entry)
+            undone.clear()
+    return done, undone
 
 
-def _whole_lines(path: Path) -> bytes:
-    """The journal without a last line that was interrupted."""
-    if not os.path.lexists(path):
-        return b""
-    with open_file(path) as file:
-        content = file.read(LARGEST_JOURNAL + 1)
-    if len(content) > LARGEST_JOURNAL:
-        raise InputError(f"{path} is damaged: it is larger than {LARGEST_JOURNAL >> 20} MiB")
-    return content[: content.rfind(b"\n") + 1]
+def since_version(done: Sequence[Entry]) -> tuple[str | None, list[Entry]]:
+    """The version that a run is at, None for its first, and what was done since."""
+    for place in range(len(done) - 1, -1, -1):
+        if done[place].op == "refit":
+            version: str = done[place].outcome["version"]
+            return version, list(done[place + 1 :])
+    return None, list(done)
 
 
 def _parsed_entry(line: bytes, n: int, path: Path) -> Entry:

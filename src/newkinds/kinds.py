@@ -122,8 +122,8 @@ def read_sureness(run: str | Path, record: dict[str, Any]) -> Sureness:
     return Sureness(means, int(is_unsure.sum()), record["source"]["samples"] - record["source"]["labelled"])
 
 
-def read_kind(run: str | Path, text: str) -> Kind:
-    """One category of a run, by its name or id.
+def read_kind(run: str | Path, text: str, as_of: int | None = None) -> Kind:
+    """One category of a run, by its name or id; with `as_of`, as it was after that entry of the journal.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def read_kind(run: str | Path, text: str) -> Kind:
     >>> kind.kind, kind.labelled, len(kind.typical), len(kind.nearest)
     ('new', 0, 5, 4)
     """
-    record = read_run(run)
+    record = read_run(run, as_of)
     category = find_category(record, text)
     table = read_predictions(run, record, pictures=False)
     categories, confidence, is_unsure = _columns(table)
@@ -157,7 +157,7 @@ def read_kind(run: str | Path, text: str) -> Kind:
         n_unsure=int(is_unsure[members].sum()),
         typical=_samples(table, typical),
         doubtful=_samples(table, doubtful),
-        nearest=_nearest(run, record["categories"], own, middles, features, members),
+        nearest=_nearest(run, record["categories"], own, middles, features, members, as_of),
     )
 
 
@@ -226,12 +226,13 @@ def _nearest(
     middles: npt.NDArray[np.float32],
     features: npt.NDArray[Any],
     members: npt.NDArray[np.intp],
+    as_of: int | None,
 ) -> tuple[Neighbour, ...]:
     if len(categories) == 1:
         return ()
     from newkinds.runs import load
 
-    model = load(run)
+    model = load(run, as_of=as_of)
     second = np.zeros(len(categories), dtype=np.int64)
     for rows in blocks(members):
         shares = model.predict_proba(features[rows].astype(np.float32))

@@ -1,7 +1,6 @@
 """Run folders opened in Python: a `Discovery` of which everything is read when it is asked for."""
 
 import os
-import shutil
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,13 @@ from newkinds.report import make_report, write_report_if_possible
 from newkinds.run_folder import (
     FEATURES_FILE,
     PICTURES,
-    REPORT_FILE,
     RUN_FILE,
-    RUN_FILES,
     check_file,
+    copy_run,
     file_checksum,
     read_predictions,
     read_run,
-    verify_run,
+    sample_state,
 )
 from newkinds.runs import load
 
@@ -70,19 +68,22 @@ class SavedDiscovery(Discovery):
 
     @cached_property
     def collection(self) -> FeatureSet:
-        """As it was, except that features have unit length and half precision, and there are no pictures."""
+        """As it was, except that features have unit length and half precision, and there are no pictures.
+
+        Labels are as they stand: those that came with the samples, as corrected, and confirmed samples.
+        """
         check_unchanged(self._place, self._opened)
         check_file(self._place / FEATURES_FILE, self.record)
         features = read_array(self._place / FEATURES_FILE, memory_map=True)
-        shown = [name for name in ("id", "given", "truth", "text") if name in self.predictions.column_names]
+        shown = [name for name in ("id", "truth", "text") if name in self.predictions.column_names]
         cells = {name: self.predictions[name].to_pylist() for name in shown}
         categories = self.predictions["category"].to_numpy()
-        given = np.array([flag is True for flag in cells.get("given", [False] * len(categories))])
+        labelled = sample_state(self.predictions).labelled
         names, truth = self._names_and_truth(cells.get("truth"))
         columns = self.record["source"].get("columns")
         return FeatureSet(
             features,
-            np.where(given, categories, UNLABELLED),
+            np.where(labelled, categories, UNLABELLED),
             truth,
             names,
             tuple(cells["id"]),
@@ -94,7 +95,9 @@ class SavedDiscovery(Discovery):
 
     def _names_and_truth(self, truth: list[str | None] | None) -> tuple[tuple[str, ...] | None, IntArray | None]:
         """Name of id 0, 1, … (None if categories are called by their ids), and the truth as such ids."""
-        known = {c["id"]: c["key"] for c in self.record["categories"] if c["kind"] == "known"}
+        categories = self.record["categories"]
+        known = {c["id"]: c["key"] for c in categories if c["kind"] == "known"}
+        known |= {c["id"]: c["name"] for c in categories if c["kind"] == "new" and c["labelled"]}
         if all(name == str(i) for i, name in known.items()):
             encoded, classes = encode_labels(truth or [])
             if classes is None:
@@ -109,9 +112,9 @@ class SavedDiscovery(Discovery):
             return names, None
         return names, np.array([UNLABELLED if name is None else ids[name] for name in truth], dtype=np.int64)
 
-    def _take_names(self) -> None:
+    def _take_edits(self) -> None:
         self._record = read_run(self._place)
-        for name in ("predictions", "_table", "model"):
+        for name in ("predictions", "_table", "model", "collection"):
             self.__dict__.pop(name, None)
 
     def score(self) -> Accuracy | None:
@@ -122,10 +125,7 @@ class SavedDiscovery(Discovery):
 
     def write(self, folder: Path, *, with_map: bool = True) -> None:
         check_unchanged(self._place, self._opened)
-        verify_run(self._place)
-        for name in RUN_FILES:
-            if name != REPORT_FILE and (self._place / name).is_file():
-                shutil.copyfile(self._place / name, folder / name)
+        copy_run(self._place, folder)
         write_report_if_possible(folder, with_map=with_map)
 
     def _page(self) -> str:

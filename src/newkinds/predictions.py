@@ -29,7 +29,7 @@ from newkinds.data.writing import text_column
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.names import PREDICTION_FORMATS, PredictionFormat
-from newkinds.run_folder import find_category, read_predictions
+from newkinds.run_folder import find_category, read_predictions, sample_state
 from newkinds.staging import Check, refuse_existing, staged
 from newkinds.workbooks import Sheet
 
@@ -136,7 +136,7 @@ def saved_predictions(
 
 
 def labelled_samples(run: str | Path, record: dict[str, Any]) -> pa.Table:
-    """All labelled samples of a run, those whose label looks wrong first.
+    """All labelled samples of a run, as corrected and with those confirmed since; labels that look wrong first.
 
     Columns as `saved_predictions` has them. Where labels were judged, two more: `likely`, the kind that a sample
     looks like if its label looks wrong (blank otherwise), and `label_doubt`, the probability that it is.
@@ -144,10 +144,10 @@ def labelled_samples(run: str | Path, record: dict[str, Any]) -> pa.Table:
     table = read_predictions(run, record, pictures=False)
     if "given" not in table.column_names:
         raise InputError("this run does not say which samples were labelled: an earlier version made it")
-    given = table["given"].to_numpy()
+    labelled = sample_state(table).labelled
     suspects = record.get("suspected_labels")
     first = [row for row, _, _ in suspects or ()]
-    others = np.setdiff1d(np.flatnonzero(given), first)
+    others = np.setdiff1d(np.flatnonzero(labelled), first)
     table = table.take(pa.array(np.concatenate([np.array(first, dtype=np.int64), others])))
     if suspects is None:
         return table

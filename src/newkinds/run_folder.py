@@ -5,6 +5,9 @@ A folder holds `run.json` (everything chosen, measured and warned of), `model.sa
 `report.html`, and once it was edited `journal.jsonl`. Nothing in it is pickled. Whatever only looks at a run (the
 report, `newkinds show`) needs no more than this module, and so does not wait for PyTorch.
 
+A refit adds a version, `versions/0002`, with a `run.json`, a model and predictions of its own; the other files are
+those of the run. The journal says which version a run is at: one that it does not name is a refit that was killed.
+
 What is read is checked first: `run.json` by `newkinds.run_record`, the other files against the checksums that it
 holds. Runs of before there were checksums are read without them.
 """
@@ -13,11 +16,12 @@ import difflib
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newkinds.errors import InputError
-from newkinds.journal import JOURNAL_FILE, read_journal, standing
+from newkinds.journal import JOURNAL_FILE, Entry, effective_entries, read_journal, since_version
 from newkinds.names import listed
 from newkinds.run_record import CHECKED_FILES, OPTIONAL_FILES, format_record, open_file, parse_record
 from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
@@ -26,6 +30,7 @@ from newkinds.run_record import MODEL_FILE as MODEL_FILE
 from newkinds.run_record import PREDICTIONS_TABLE as PREDICTIONS_TABLE
 from newkinds.run_record import RUN_FILE as RUN_FILE
 from newkinds.run_record import SCHEMA_VERSION as SCHEMA_VERSION
+from newkinds.standing import SampleState, Standing, standing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +50,11 @@ RUN_FILES = (
     *(RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, MAP_FILE, REPORT_FILE),
     JOURNAL_FILE,
 )
-"""All that we write into a run folder."""
+"""The files that we write into a run folder."""
+VERSIONS = "versions"
+"""The folder of a run's later versions."""
+OF_EACH_VERSION = (RUN_FILE, MODEL_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT)
+"""Files that every version has of its own."""
 
 
 def check_replaceable(folder: Path, force: bool, source: str | None = None) -> None:
@@ -72,20 +81,47 @@ def check_not_of_a_run(target: Path) -> None:
         raise InputError(f"{target} belongs to the run in {target.parent}; choose another place")
 
 
-def read_run(run: str | Path) -> dict[str, Any]:
+def read_run(run: str | Path, as_of: int | None = None) -> dict[str, Any]:
     """What `run.json` says, as it stands after the run's journal; InputError names the key that is wrong.
 
-    See `newkinds.journal.standing` for the names of categories.
+    See `newkinds.standing.Standing` for the names of categories. `journal` says how many entries were read, and
+    which version the run is at. With `as_of`, the record as it stood after that entry of the journal.
     """
     folder = Path(run)
-    path = folder / RUN_FILE
-    if not path.is_file():
+    first = read_record(folder)
+    entries = _first_entries(read_journal(folder), as_of)
+    version, later = since_version(effective_entries(entries)[0])
+    base = first if version is None else read_record(folder, version)
+    return {**standing(base, later), "journal": {"entries": len(entries), "version": version}}
+
+
+def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
+    """`run.json` of a run, or of one of its versions, as it was written."""
+    place = folder if version is None else folder / VERSIONS / version
+    path = place / RUN_FILE
+    if version is None and not path.is_file():
         raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > LARGEST_RECORD:
             raise InputError(f"{path} is damaged: it is larger than {LARGEST_RECORD >> 20} MiB")
         content = file.read(LARGEST_RECORD)
-    return standing(parse_record(content, path), read_journal(folder))
+    return parse_record(content, path)
+
+
+def run_file(run: str | Path, record: dict[str, Any], name: str) -> Path:
+    """Where a file of a run lies: with the version that the record is of, or with the run."""
+    version = record.get("journal", {}).get("version")
+    return (
+        Path(run) / name if version is None or name not in OF_EACH_VERSION else Path(run, VERSIONS, version, name)
+    )
+
+
+def _first_entries(entries: "Sequence[Entry]", n: int | None) -> "Sequence[Entry]":
+    if n is None:
+        return entries
+    if not 0 <= n <= len(entries):
+        raise InputError(f"the journal has {len(entries)} entries; got {n}")
+    return entries[:n]
 
 
 def write_run(folder: Path, record: dict[str, Any]) -> None:
@@ -111,8 +147,20 @@ def verify_run(run: str | Path) -> list[str]:
     record = read_run(run)
     names = [name for name in (*CHECKED_FILES, *OPTIONAL_FILES) if expected_checksum(record, name) is not None]
     for name in names:
-        check_file(Path(run) / name, record)
+        check_file(run_file(run, record, name), record)
     return [*names, RUN_FILE] if "checksums" in record else names
+
+
+def copy_run(run: Path, folder: Path) -> None:
+    """Copy a run, but for its report, into an existing, empty folder; every file is checked before."""
+    verify_run(run)
+    versions = {entry.outcome["version"] for entry in read_journal(run) if entry.op == "refit"}
+    names = [name for name in RUN_FILES if name != REPORT_FILE]
+    names += [f"{VERSIONS}/{version}/{name}" for version in sorted(versions) for name in OF_EACH_VERSION]
+    for name in names:
+        if (run / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(run / name, folder / name)
 
 
 def check_if_own(path: str | Path, run: str | Path) -> None:
@@ -188,16 +236,34 @@ def _first_names(categories: list[dict[str, Any]]) -> str:
 
 
 def read_predictions(run: str | Path, record: dict[str, Any] | None = None, *, pictures: bool = True) -> "pa.Table":
-    """`predictions.parquet` of a run folder, checked against its record (by default, what `read_run` gives).
+    """The samples of a run as they stand, checked against its record (by default, what `read_run` gives).
 
+    The table is `predictions.parquet`, changed by what the journal says, up to the entry that the record is of.
     Without `pictures` the thumbnails are not read, which take most of the room.
     """
+    if record is None:
+        record = read_run(run)
+    folder, n_entries = Path(run), record.get("journal", {}).get("entries", 0)
+    entries = read_journal(folder)[:n_entries] if n_entries else ()
+    version, later = since_version(effective_entries(entries)[0])
+    base = record if not later and version is None else read_record(folder, version)
+    table = read_table(folder, base, version, pictures=pictures)
+    if not later:
+        return as_standing(table, sample_state(table), record["categories"])
+    state = Standing(base, sample_state(table))
+    for entry in later:
+        state.apply(entry)
+    assert state.samples is not None
+    return as_standing(table, state.samples, record["categories"])
+
+
+def read_table(folder: Path, record: dict[str, Any], version: str | None, *, pictures: bool = False) -> "pa.Table":
+    """`predictions.parquet` of a run or a version as it was written, checked against that one's record."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if record is None:
-        record = read_run(run)
-    path, n_samples = Path(run) / PREDICTIONS_TABLE, record["source"]["samples"]
+    path = run_file(folder, {"journal": {"version": version}}, PREDICTIONS_TABLE)
+    n_samples = record["source"]["samples"]
     check_file(path, record)
     try:
         with open_file(path) as file, pq.ParquetFile(file) as table_file:
@@ -212,17 +278,55 @@ def read_predictions(run: str | Path, record: dict[str, Any] | None = None, *, p
         raise InputError(f"{path} does not fit {RUN_FILE}: it has {n_rows} samples instead of {n_samples}")
     if problem := _table_problem(table, [category["id"] for category in record["categories"]]):
         raise InputError(f"{path} is damaged: {problem}")
-    return with_names(table, record["categories"])
+    return table
+
+
+def sample_state(table: "pa.Table") -> SampleState:
+    """The samples of a table as `newkinds.standing` changes them; older tables lack some columns."""
+    import numpy as np
+
+    def flags(name: str) -> Any:
+        there = name in table.column_names
+        return np.array(table[name].to_numpy(), dtype=bool) if there else np.zeros(len(table), dtype=bool)
+
+    return SampleState(
+        np.array(table["category"].to_numpy(), dtype=np.int64),
+        flags("given"),
+        flags("confirmed"),
+        np.array(table["confidence"].to_numpy(), dtype=np.float32),
+        np.array(table["novelty"].to_numpy(), dtype=np.float32),
+    )
+
+
+def as_standing(table: "pa.Table", samples: SampleState, categories: list[dict[str, Any]]) -> "pa.Table":
+    """A table of predictions with what is known of the samples now, and with the names that categories have."""
+    import pyarrow as pa
+
+    values: dict[str, Any] = {
+        "category": samples.categories,
+        "confidence": samples.confidence,
+        "novelty": samples.novelty,
+        "given": samples.given,
+        "confirmed": samples.confirmed,
+    }
+    for name, array in values.items():
+        column = pa.array(array.copy())  # it would change with the samples
+        if name in table.column_names:
+            table = table.set_column(table.column_names.index(name), name, column)
+        elif name == "confirmed" and "given" in table.column_names:
+            table = table.add_column(table.column_names.index("given") + 1, name, column)
+    return with_names(table, categories)
 
 
 def with_names(table: "pa.Table", categories: list[dict[str, Any]]) -> "pa.Table":
-    """Predictions with the names and suggestions that categories have now; a named one has no suggestion."""
+    """Predictions with the names, kinds and suggestions that categories have now; a named one has no suggestion."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     places = pc.index_in(table["category"], pa.array([c["id"] for c in categories], pa.int64()))
     columns = {
         "name": [c["name"] for c in categories],
+        "kind": [c["kind"] for c in categories],
         "suggestion": [(not c["named"] and c.get("suggestion")) or "" for c in categories],
     }
     for name, cells in columns.items():
@@ -241,7 +345,7 @@ def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]"
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    path = Path(run) / PREDICTIONS_TABLE
+    path = Path(run) / PREDICTIONS_TABLE  # versions have none of their own
     pictures: dict[int, bytes] = {}
     try:
         with open_file(path) as file, pq.ParquetFile(file) as table_file:
@@ -290,6 +394,7 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
     }
     optional = {
         "given": pa.types.is_boolean,
+        "confirmed": pa.types.is_boolean,
         "suggestion": pa.types.is_string,
         "text": pa.types.is_string,
         PICTURES: pa.types.is_binary,

@@ -147,7 +147,7 @@ CHECKSUM = Value(
 )
 CATEGORY = Keys(
     {"id": COUNT, "name": TEXT, "kind": one_of("known", "new"), "size": COUNT, "labelled": COUNT},
-    optional={"suggestion": OrNull(TEXT), "stability": OrNull(SHARE)},
+    optional={"suggestion": OrNull(TEXT), "stability": OrNull(SHARE), "called": OrNull(TEXT)},
 )
 REHEARSAL_ROW = Row((NOT_NEGATIVE, NOT_NEGATIVE, NUMBER, COUNT))
 """Temperature, λ, share found again, rehearsals."""
@@ -204,6 +204,8 @@ RECORD = Keys(
         ),
         "map": OrNull(Keys({"method": TEXT})),
         "suspected_labels": OrNull(Items(Row((COUNT, COUNT, SHARE)))),
+        "parent": Keys({"run": TEXT, "entry": COUNT}),
+        "last": Keys({"id": COUNT, "key": COUNT}),
     },
 )
 """Every part of `run.json` that is read again. Keys that older versions lack are optional."""
@@ -241,8 +243,10 @@ AGREEMENTS: tuple[tuple[str, Callable[[dict[str, Any]], bool]], ...] = (
         lambda r: _total(r, "labelled") == r["source"]["labelled"],
     ),
     (
-        "a category should not have more labelled samples than samples, nor a new one any",
-        lambda r: all(c["labelled"] <= (c["size"] if c["kind"] == "known" else 0) for c in r["categories"]),
+        "a category should not have more labelled samples than samples, nor a new one any before it was edited",
+        lambda r: all(
+            c["labelled"] <= (c["size"] if c["kind"] == "known" or "parent" in r else 0) for c in r["categories"]
+        ),
     ),
     (
         "source.columns should be as many as source.features",

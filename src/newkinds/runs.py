@@ -29,7 +29,7 @@ from newkinds.data.writing import text_column
 from newkinds.encoders import SampleEncoder, given_encoder
 from newkinds.engine import normalised
 from newkinds.errors import InputError
-from newkinds.journal import standing
+from newkinds.journal import effective_entries, read_journal, since_version
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import METHODS, CategoryDiscoverer
 from newkinds.metrics import Accuracy
@@ -47,7 +47,10 @@ from newkinds.run_folder import (
     SCHEMA_VERSION,
     check_file,
     file_checksum,
+    read_predictions,
+    read_record,
     read_run,
+    run_file,
     with_names,
     write_run,
 )
@@ -56,6 +59,7 @@ from newkinds.selection.n_categories import CategoryCount
 from newkinds.selection.problem import as_array
 from newkinds.selection.rehearsal import Rehearsed
 from newkinds.staging import give_usual_mode
+from newkinds.standing import lineage, standing
 
 logger = logging.getLogger(__name__)
 
@@ -185,6 +189,7 @@ def _samples_table(
     table = predictions_table(model, discovery.keys, ids, features, model.labels_[rows])
     table = with_names(table, categories)
     table = table.append_column("given", pa.array(collection.labels[rows] != UNLABELLED))
+    table = table.append_column("confirmed", pa.array(np.zeros(len(table), dtype=bool)))
     if collection.truth is not None:
         truth = [None if t == UNLABELLED else collection.name_of(int(t)) for t in collection.truth[rows]]
         table = table.append_column("truth", text_column("truth", truth))
@@ -285,7 +290,7 @@ def _record(discovery: Result, source: str) -> dict[str, Any]:
     }
 
 
-def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
+def load(run: str | Path, encoder: str | None = None, *, as_of: int | None = None) -> CategoryDiscoverer:
     """The fitted model of a run folder, ready to predict.
 
     The model is checked against `run.json`; a run that was changed or damaged is an InputError.
@@ -299,6 +304,9 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
     and `encoder_` says what made the features of photos or texts. The objective's curve and the rehearsals are in
     `run.json` only.
 
+    Its categories are as they stand after what was edited; with `as_of`, as they were after that entry of the
+    journal.
+
     Examples
     --------
     >>> import tempfile
@@ -311,27 +319,9 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
     >>> bool((model.predict(digits().features) == discovery.model.predict(digits().features)).all())
     True
     """
-    record = read_run(run)
-    path = Path(run) / MODEL_FILE
-    if "checksums" not in record:
-        logger.info("%s was made before runs had checksums: damage may go unnoticed", run)
-    check_file(path, record)
-    try:
-        arrays = load_file(path)
-    except (OSError, SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error  # the last four: types that NumPy lacks
-    try:
-        model = METHODS[record["method"]](**record["parameters"])
-        model._check_parameters()
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{Path(run) / RUN_FILE} is damaged: parameters: {error}") from error
-    try:
-        model.restore(arrays)
-    except InputError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-    for what, in_model, in_record in _shared_facts(model, record):
-        if in_model != in_record:
-            raise InputError(f"{path} does not fit {RUN_FILE}: their {what} differ")
+    record = read_run(run, as_of)
+    model = load_fitted(Path(run), record["journal"]["version"])
+    _take_edits(model, Path(run), record)
     model.n_iter_, model.stopped_ = record["n_iter"], record["stopped"]
     categories = record["categories"]
     model.category_names_ = {category["id"]: category["name"] for category in categories}
@@ -359,6 +349,46 @@ def load(run: str | Path, encoder: str | None = None) -> CategoryDiscoverer:
             model.metric_ = metric
         model.objective_curve_ = model.rehearsal_ = None
     return model
+
+
+def load_fitted(run: Path, version: str | None) -> CategoryDiscoverer:
+    """The model of a run, or of one of its versions, as it was fitted: without names and what was edited since."""
+    record = read_record(run, version)
+    path = run_file(run, {"journal": {"version": version}}, MODEL_FILE)
+    if "checksums" not in record:
+        logger.info("%s was made before runs had checksums: damage may go unnoticed", run)
+    check_file(path, record)
+    try:
+        arrays = load_file(path)
+    except (OSError, SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error  # the last four: types that NumPy lacks
+    try:
+        model = METHODS[record["method"]](**record["parameters"])
+        model._check_parameters()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path.with_name(RUN_FILE)} is damaged: parameters: {error}") from error
+    try:
+        model.restore(arrays)
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    for what, in_model, in_record in _shared_facts(model, record):
+        if in_model != in_record:
+            raise InputError(f"{path} does not fit {RUN_FILE}: their {what} differ")
+    return model
+
+
+def _take_edits(model: CategoryDiscoverer, run: Path, record: dict[str, Any]) -> None:
+    """Give a model the categories that a person has made of its own, if any were edited."""
+    entries = read_journal(run)[: record["journal"]["entries"]]
+    _, later = since_version(effective_entries(entries)[0])
+    if all(entry.op == "rename" for entry in later):
+        return
+    known, new = (
+        np.array([c["id"] for c in record["categories"] if c["kind"] == kind], dtype=np.int64)
+        for kind in ("known", "new")
+    )
+    labels = read_predictions(run, record, pictures=False)["category"].to_numpy()
+    model.regroup(np.concatenate([known, new]), known, labels, lineage(model.categories_.tolist(), later))
 
 
 def _suspected_labels(model: CategoryDiscoverer) -> list[list[float]] | None:

@@ -31,6 +31,11 @@ try:
 except ImportError:  # Windows: places are not claimed there
     fcntl = None  # type: ignore[assignment]  # its absence is checked where it is used
 
+
+class PlaceTaken(InputError):
+    """Another command is writing to a place; it will be free again."""
+
+
 Check = Callable[[Path], None]
 """Raises an `InputError` if what is at a path may not be replaced."""
 
@@ -308,7 +313,7 @@ def _lock(path: Path, target: Path) -> int | None:
         except BlockingIOError:
             process = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
-            raise InputError(
+            raise PlaceTaken(
                 f"another command is writing to {target} (process {process}); wait for it, or choose another place"
             ) from None
         except FileNotFoundError:  # whoever held it has just let it go

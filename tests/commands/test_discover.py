@@ -84,7 +84,17 @@ def test_the_predictions_of_a_run_say_the_same_in_both_files(made):
     assert all(0.5 < row["confidence"] <= 1 for row in table)
     assert all((row["novelty"] > 0.5) == (row["kind"] == "new") for row in table)
     lines = rows_of((made / "predictions.csv").read_text("utf-8"))
-    assert list(lines[0]) == ["id", "category", "name", "kind", "confidence", "novelty", "suggestion", "given"]
+    assert list(lines[0]) == [
+        "id",
+        "category",
+        "name",
+        "kind",
+        "confidence",
+        "novelty",
+        "suggestion",
+        "given",
+        "confirmed",
+    ]
     assert [(row["id"], int(row["category"])) for row in lines] == [(row["id"], row["category"]) for row in table]
 
 

@@ -15,7 +15,8 @@ import pytest
 from newkinds import workbooks
 from tests.commands.command_line import LABELS, NAMES, SMALL, TRUTH, N, X, fail, printed, record_of, succeed, write
 
-COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "suggestion", "given", "truth", "text"]
+COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "suggestion", "given", "confirmed"]
+COLUMNS += ["truth", "text"]
 HOSTILE = ["=1+1", "+1", "-1", "@a", "\tb", "'=1", "#N/A", "plain", "two\nlines", "ends\x07here"]
 
 
@@ -69,7 +70,7 @@ def test_the_header_of_a_workbook_stays_in_sight_and_odd_columns_are_explained(t
     succeed("export", texts_run, tmp_path / "a.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["predictions"]
     assert sheet.freeze_panes == "A2"
-    assert sheet.auto_filter.ref == f"A1:J{N + 1}"
+    assert sheet.auto_filter.ref == f"A1:K{N + 1}"
     comments = [cell.comment.text for cell in sheet[1] if cell.comment]
     assert comments[0] == "confidence: how probable it is that a sample belongs to its kind"
     assert comments[1].startswith("novelty: ")
@@ -91,7 +92,7 @@ def test_csv_jsonl_and_parquet_say_the_same(texts_run, tmp_path):
 
 def test_pictures_are_left_out(photo_run, tmp_path):
     succeed("export", photo_run[0], tmp_path / "a.parquet")
-    assert pq.read_schema(tmp_path / "a.parquet").names == COLUMNS[:8]
+    assert pq.read_schema(tmp_path / "a.parquet").names == COLUMNS[:9]
 
 
 def test_only_some_kinds_on_request(texts_run, tmp_path):

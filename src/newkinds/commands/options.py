@@ -76,6 +76,8 @@ Workers = Annotated[int | None, typer.Option(help="Processes that decode images.
 FullPrecision = Annotated[
     bool, typer.Option("--full-precision", help="Encode in float32 on a GPU too, at half the speed.")
 ]
+Reason = Annotated[str, typer.Option(help="Why; written down with it.")]
+SampleIds = Annotated[list[str], typer.Argument(help="Ids of samples, as `newkinds export` has them.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder made by `newkinds discover`.")]
 Labels = Annotated[
     Path | None,

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from newkinds.commands.options import Quiet, RunFolder
+from newkinds.commands.options import Quiet, Reason, RunFolder
 
 
 def rename(
     run: RunFolder,
     kind: Annotated[str, typer.Argument(help="Name or id of the kind, such as new-3.")],
     name: Annotated[str, typer.Argument(help='What to call it, such as "lost PIN".')],
-    reason: Annotated[str, typer.Option(help="Why; written down with it.")] = "",
+    reason: Reason = "",
     quiet: Quiet = False,
 ) -> None:
     """Give a kind a name, for good: everything that reads the run uses it.

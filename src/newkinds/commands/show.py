@@ -18,6 +18,9 @@ def show(
     details: Annotated[
         bool, typer.Option("--details", help="How λ, the temperature and the number of kinds were chosen.")
     ] = False,
+    as_of: Annotated[
+        int | None, typer.Option("--as-of", help="The run as it was after this entry of `newkinds history`.", min=0)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """The kinds of a run: their sizes, how sure they are, what can be done next.
@@ -30,7 +33,7 @@ def show(
     if kind is not None:
         from newkinds.kinds import read_kind
 
-        category = read_kind(run, kind)
+        category = read_kind(run, kind, as_of)
         if as_json:
             print_json(asdict(category))
         else:
@@ -38,7 +41,7 @@ def show(
         return
     from newkinds.kinds import read_sureness
 
-    record = read_run(run)
+    record = read_run(run, as_of)
     sureness = read_sureness(run, record)
     if as_json:
         print_json({**record, "sureness": asdict(sureness)})

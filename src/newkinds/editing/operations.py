@@ -1,55 +1,79 @@
-"""The operations on a run. Each checks what is asked, and writes one entry with its outcome into the journal.
+"""The operations on a run folder, each a call: open the run, do it, close it.
 
-`newkinds.journal` says how outcomes are replayed: an operation never touches any other file of the run.
+Each checks what is asked and writes one entry with its outcome into the journal; no other file of the run is
+touched. Whoever does several keeps an `EditedRun` open instead, whose methods these are.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from newkinds.errors import InputError
-from newkinds.journal import Entry, append_entry
-from newkinds.run_folder import find_category, read_run
-from newkinds.staging import claimed
-from newkinds.visible import visible
+from newkinds.editing.edited_run import EditedRun
+from newkinds.editing.opened_run import Category, Samples
+from newkinds.editing.splitting import Split
+from newkinds.journal import Entry
 
-LONGEST_NAME = 200
-
-
-def rename(run: str | Path, category: str, name: str, *, reason: str = "") -> Entry:
-    """Give a category of a run a name, for good. Its key (new-3, or its label) takes the name away again.
-
-    Parameters
-    ----------
-    run : path
-        A run folder.
-    category : str
-        The category's name, key or id.
-    name : str
-        No other category may be called so.
-    reason : str
-        Written down with it.
-    """
-    folder = Path(run).resolve()
-    read_run(folder)  # to know at once of what is not a run
-    with claimed(folder):
-        record = read_run(folder)
-        chosen = find_category(record, category)
-        wanted = _checked_name(name)
-        for other in record["categories"]:
-            taken = {other["name"].casefold(), other["key"].casefold(), str(other["id"])}
-            if other["id"] != chosen["id"] and wanted.casefold() in taken:
-                what = f"another category is called {other['name']!r} already"
-                raise InputError(f"{what}, or has that number; choose another name")
-        outcome = {"id": chosen["id"], "name": None if wanted == chosen["key"] else wanted}
-        return append_entry(folder, "rename", {"category": category, "name": name}, outcome, reason=reason)
+Run = str | Path
 
 
-def _checked_name(name: str) -> str:
-    """A name as it is kept: one line without blanks around it."""
-    wanted = name.strip()
-    if not wanted:
-        raise InputError("a name needs at least one letter")
-    if len(wanted) > LONGEST_NAME:
-        raise InputError(f"a name may have {LONGEST_NAME} letters; got {len(wanted)}")
-    if wanted != visible(wanted):
-        raise InputError(f"a name may hold no control characters or line breaks; got {wanted!r}")
-    return wanted
+def rename(run: Run, category: Category, name: str, *, reason: str = "") -> Entry:
+    """See `EditedRun.rename`."""
+    return EditedRun(run).rename(category, name, reason=reason)
+
+
+def merge(
+    run: Run,
+    categories: Sequence[Category],
+    *,
+    into: Category | None = None,
+    known: bool = False,
+    reason: str = "",
+) -> Entry:
+    """See `EditedRun.merge`."""
+    return EditedRun(run).merge(categories, into=into, known=known, reason=reason)
+
+
+def preview_split(run: Run, category: Category, k: int | None = None) -> Split:
+    """See `EditedRun.preview_split`."""
+    return EditedRun(run).preview_split(category, k)
+
+
+def split(
+    run: Run,
+    category: Category,
+    k: int | None = None,
+    *,
+    parts: Sequence[Samples] | None = None,
+    reason: str = "",
+) -> Entry:
+    """See `EditedRun.split`."""
+    return EditedRun(run).split(category, k, parts=parts, reason=reason)
+
+
+def move(run: Run, samples: Samples, category: Category, *, reason: str = "") -> Entry:
+    """See `EditedRun.move`."""
+    return EditedRun(run).move(samples, category, reason=reason)
+
+
+def confirm(run: Run, samples: Samples, *, reason: str = "") -> Entry:
+    """See `EditedRun.confirm`."""
+    return EditedRun(run).confirm(samples, reason=reason)
+
+
+def create(run: Run, samples: Samples, name: str | None = None, *, reason: str = "") -> Entry:
+    """See `EditedRun.create`."""
+    return EditedRun(run).create(samples, name, reason=reason)
+
+
+def dissolve(run: Run, category: Category, *, known: bool = False, reason: str = "") -> Entry:
+    """See `EditedRun.dissolve`."""
+    return EditedRun(run).dissolve(category, known=known, reason=reason)
+
+
+def undo(run: Run, *, reason: str = "") -> Entry:
+    """See `EditedRun.undo`."""
+    return EditedRun(run).undo(reason=reason)
+
+
+def redo(run: Run, *, reason: str = "") -> Entry:
+    """See `EditedRun.redo`."""
+    return EditedRun(run).redo(reason=reason)

@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -22,6 +22,7 @@ from newkinds.methods.parameters import (
     ParameterError,
     one_of,
 )
+from newkinds.methods.regrouping import Regrouped, places_of
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.progress import Parts, begin_part, planned
@@ -41,10 +42,11 @@ METRIC_ARRAYS = ("metric_centre", "metric_matrix")
 """The map to the metric, also saved; a model by the cosine has none."""
 CALIBRATION_ARRAY = "calibration"
 """The numbers of a `Calibration`, also saved; models of before there were any have none."""
-LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_", "suggestions_")
+LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_", "suggestions_", "places_")
 """What a run adds to a model and a new fit takes away.
 
-`sample_encoder_` takes raw samples, `suggestions_` are names that we suggest, by id."""
+`sample_encoder_` takes raw samples, `suggestions_` are names that we suggest, by id, `places_` say which row of
+`weights_` is which category, where a person has edited them."""
 
 
 @dataclass(frozen=True)
@@ -363,10 +365,32 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         return Partitioner(self.weights_, self.temperature_, self._geometry)
 
     @property
-    def _calibrated(self) -> Partitioner:
+    def _calibrated(self) -> Partitioner | Regrouped:
         """The partitioner whose probabilities are to be believed."""
         partitioner = self.partitioner_
-        return replace(partitioner, temperature=partitioner.temperature * self.calibration_.sharpness)
+        calibrated = replace(partitioner, temperature=partitioner.temperature * self.calibration_.sharpness)
+        places = getattr(self, "places_", None)
+        return calibrated if places is None else Regrouped(calibrated, places, self.n_categories_)
+
+    def regroup(
+        self, categories: IntArray, known: IntArray, labels: IntArray, became: Mapping[int, int | None]
+    ) -> Self:
+        """Take categories as a person has edited them since the fit.
+
+        Parameters
+        ----------
+        categories, known : ndarray
+            All ids and the known ones, ascending.
+        labels : ndarray of shape (samples,)
+            Category of every sample.
+        became : mapping of int to int or None
+            What became of each category of the fit; None if it was dissolved.
+        """
+        self.places_ = places_of(self.categories_, became, categories)
+        self.categories_, self.known_categories_, self.labels_ = categories, known, labels
+        self.n_categories_ = len(categories)
+        self.stability_ = None
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

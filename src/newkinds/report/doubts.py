@@ -83,8 +83,9 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
             Advice(
                 "merge",
                 f"{shown_name(pair[0])} and {shown_name(pair[1])} can hardly be told apart",
-                "They are no better apart than the halves of a known kind. If they are one, discover again with "
-                f"--n-categories {n - 1}.",
+                "They are no better apart than the halves of a known kind. If they are one, merge them, or "
+                f"discover again with --n-categories {n - 1}.",
+                f"newkinds merge RUN {shlex.quote(pair[0]['key'])} {shlex.quote(pair[1]['key'])}",
                 categories=tuple(category["id"] for category in pair),
             )
         )
@@ -93,8 +94,9 @@ def _separation(record: dict[str, Any], features: npt.NDArray[Any], columns: Int
             Advice(
                 "split",
                 f"{shown_name(categories[place])} looks like two kinds",
-                "Its halves are as well apart as two known kinds. If they are two, discover again with "
-                f"--n-categories {n + 1}.",
+                "Its halves are as well apart as two known kinds. If they are two, split it, or discover again "
+                f"with --n-categories {n + 1}.",
+                f"newkinds split RUN {shlex.quote(categories[place]['key'])} -k 2",
                 categories=(categories[place]["id"],),
             )
         )

@@ -1,0 +1,125 @@
+"""Fitting a model again after its categories were edited: from its own weights, with its own settings."""
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.engine import Partitioner, Run, category_means
+from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.base import CategoryDiscoverer
+from newkinds.methods.infomax import InfoMax
+from newkinds.selection.problem import make_problem
+from newkinds.selection.sizes import expected_shares
+from newkinds.workers import working_together
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The categories that a model is fitted to.
+
+    Attributes
+    ----------
+    categories, known : ndarray
+        All ids and those of the known ones, which come first.
+    assigned : ndarray of shape (samples,)
+        Each sample's category before the fit.
+    labels : ndarray of shape (samples,)
+        The categories that samples have to keep, -1 for the others.
+    became : mapping of int to int or None
+        What became of each category of the model; None if it was dissolved.
+    changed : frozenset of int
+        Categories that start from the means of their samples, not from weights.
+    """
+
+    categories: IntArray
+    known: IntArray
+    assigned: IntArray
+    labels: IntArray
+    became: Mapping[int, int | None]
+    changed: frozenset[int] = frozenset()
+
+
+def refit_model(
+    model: CategoryDiscoverer,
+    features: npt.NDArray[Any],
+    wanted: Wanted,
+    *,
+    lam: float,
+    temperature: float | None = None,
+    size_ratio: float = 1.0,
+) -> CategoryDiscoverer:
+    """A model with these categories, fitted from the weights of another; its metric and its calibration stay.
+
+    Parameters
+    ----------
+    model : fitted method
+        As it was fitted, before its categories were edited; it is not changed.
+    features : ndarray of shape (samples, features)
+    wanted : Wanted
+    lam : float
+    temperature : float, optional
+        By default the model's own.
+    size_ratio : float
+        Size of new categories relative to known ones, see `newkinds.selection.sizes`.
+    """
+    if not isinstance(model, InfoMax):
+        name = type(model).__name__
+        raise InputError(
+            f"a run by {name} cannot be refitted: discover again, with the corrected table as --labels"
+        )
+    n_categories = len(wanted.categories)
+    temperature = float(model.temperature_ if temperature is None else temperature)
+    # The engine takes labels as columns in any order: here those of `categories`.
+    problem = make_problem(features, None, device=model.device, random_state=0)
+    samples = problem.samples if model.metric_map_ is None else problem.samples.mapped(model.metric_map_)
+    columns = np.searchsorted(wanted.categories, np.where(wanted.labels == UNLABELLED, 0, wanted.labels))
+    labels = np.where(wanted.labels == UNLABELLED, UNLABELLED, columns)
+    problem = replace(problem, samples=samples, columns=labels, known=wanted.categories)
+    start = _start(model, category_means(samples, *_means_of(wanted, samples.width)), wanted)
+    shares = expected_shares(size_ratio, len(wanted.known), n_categories)
+    run = Run(start, model._objective.at(lam), temperature, model._geometry, shares=shares)
+    with working_together(features.size, samples.device.type):
+        trained = model._training().train(problem, [run], "refitting")
+        partitioner: Partitioner = trained.partitioners[0]
+        assigned = samples.assign(partitioner)
+    refitted = copy(model)
+    refitted.set_params(n_categories=n_categories)
+    refitted.weights_, refitted.temperature_ = partitioner.weights, temperature
+    refitted.categories_, refitted.known_categories_ = wanted.categories, wanted.known
+    refitted.n_categories_ = n_categories
+    refitted.labels_ = np.where(labels == UNLABELLED, wanted.categories[assigned], wanted.labels)
+    refitted.lam_ = lam
+    refitted.n_iter_, refitted.stopped_ = len(trained.curve(0)), "converged" if trained.converged[0] else "max_iter"
+    refitted.objective_curve_ = trained.curve(0)
+    refitted.stability_ = refitted.label_doubts_ = refitted.n_categories_search_ = None
+    refitted.__dict__.pop("places_", None)
+    return refitted
+
+
+def _means_of(wanted: Wanted, width: int) -> tuple[IntArray, npt.NDArray[np.float32]]:
+    columns = np.searchsorted(wanted.categories, wanted.assigned).astype(np.int64)
+    return columns, np.zeros((len(wanted.categories), width), dtype=np.float32)
+
+
+def _start(model: CategoryDiscoverer, means: npt.NDArray[np.float32], wanted: Wanted) -> npt.NDArray[np.float32]:
+    """The weights of categories that are what they were; those of others point to the mean of their samples."""
+    weights = np.asarray(model.weights_, dtype=np.float32)
+    rows = {int(i): row for row, i in enumerate(model.categories_)}
+    heirs = [heir for heir in wanted.became.values() if heir is not None]
+    usual = float(np.median(np.linalg.norm(weights, axis=1))) or 1.0
+    start = np.zeros_like(means)
+    for place, category in enumerate(wanted.categories.tolist()):
+        length = float(np.linalg.norm(means[place]))
+        is_same = category in rows and heirs.count(category) == 1 and category not in wanted.changed
+        if is_same or length == 0:
+            start[place] = weights[rows[category]] if category in rows else 0
+        elif model._geometry == "linear":
+            start[place] = means[place] * (usual / length)
+        else:
+            start[place] = means[place]
+    return start
