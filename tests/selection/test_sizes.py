@@ -13,9 +13,11 @@ from newkinds.labels import UNLABELLED
 from newkinds.metrics import accuracy
 from newkinds.objective import PARTITION
 from newkinds.selection import rules
+from newkinds.selection.efforts import EFFORTS
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.recipes import RECIPES
-from newkinds.selection.rehearsal import draw_rehearsals, try_settings
+from newkinds.selection.rehearsal import draw_rehearsals, rehearse, try_settings
+from newkinds.selection.settings import Setting, refinements
 from newkinds.selection.sizes import (
     GENEROUS,
     LEAST_SHARE,
@@ -32,6 +34,7 @@ from newkinds.selection.sizes import (
 from newkinds.selection.training import Training
 
 WIDTH = 24
+QUICK = EFFORTS["quick"]
 
 
 def collection(
@@ -220,7 +223,7 @@ def test_rehearsals_are_held_as_the_sizes_want_it(known: int, new: int, monkeypa
         seen.update(given, n_samples=len(part.columns))
         raise Stop
 
-    monkeypatch.setattr(rules, "rehearse", rehearse)
+    monkeypatch.setattr(rules, "rehearse", choosing_first)
     question = rules.Question(12, PARTITION, RECIPES["newkinds"], Training(), n_init=1)
     with pytest.raises(Stop):
         rules.by_rehearsal(problem, question)
@@ -262,3 +265,31 @@ def test_what_counts_as_clear_follows_the_samples_of_hidden_categories() -> None
     assert _least_margin(of_kept - 8, np.full(100, -3.0)) == 0.0  # below, samples end elsewhere
     assert _least_margin(of_kept - 20, np.full(10, -3.0)) == 0.0
     assert _least_margin(np.empty(0), np.full(100, 5.0)) == 0.0
+
+
+@pytest.mark.parametrize("first", [Setting(0.01, 60.0), Setting(1.0, 10.0)])
+@pytest.mark.parametrize("new", [[10] * 8, [40] * 8])
+def test_where_new_categories_are_small_no_refinement_has_a_lam_that_kills_them(
+    new: list[int], first: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rehearsals would not see it: the categories that they hide are large."""
+    X, y, _ = collection([40] * 10, new)
+    tried: list[Setting] = []
+
+    def choosing_first(*arguments: Any, **options: Any) -> Any:
+        rehearsed, trials, ratio = rehearse(*arguments, **options)
+        return replace(rehearsed, chosen=first), trials, ratio
+
+    def refine(problem: Any, rehearsed: Any, trials: Any, settings: list[Setting], **_: Any) -> Any:
+        tried.extend(settings)
+        return rehearsed, trials
+
+    monkeypatch.setattr(rules, "rehearse", choosing_first)
+    monkeypatch.setattr(rules, "rehearse_refinements", refine)
+    question = rules.Question(18, PARTITION, RECIPES["newkinds"], Training(max_iter=30), n_init=1, effort=QUICK)
+    rules.by_rehearsal(posed(X, y), question)
+    all_of_them = refinements("self", step=QUICK.step)
+    if new[0] == 10:
+        assert tried == [setting for setting in all_of_them if setting.lam <= max(first.lam, all_of_them[0].lam)]
+    else:
+        assert tried == all_of_them

@@ -157,11 +157,15 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     tried = tried if ratio == 1 else None
     rehearsed, trials, labelled_ratio = rehearse(narrow, rehearsals, n_categories, settings, **common, tried=tried)
     if question.metric != "cosine":
+        refined = refinements(question.metric or REHEARSED_METRIC, lams, temperatures, question.effort.step)
+        if ratio < 1:  # hidden categories are larger than new ones: with a larger lam they live, and new ones die
+            most = max(rehearsed.chosen.lam, refined[0].lam)
+            refined = [setting for setting in refined if setting.lam <= most]
         rehearsed, trials = rehearse_refinements(
             wide,
             rehearsed,
             trials,
-            refinements(question.metric or REHEARSED_METRIC, lams, temperatures, question.effort.step),
+            refined,
             **common,
             ratio=labelled_ratio,
             may_be_left_out=question.metric is None,
