@@ -219,11 +219,11 @@ def test_rehearsals_are_held_as_the_sizes_want_it(known: int, new: int, monkeypa
     problem = replace(posed(X, y), known_share=share)
     seen: dict[str, Any] = {}
 
-    def rehearse(part: Problem, *_: Any, **given: Any) -> None:
+    def stopping(part: Problem, *_: Any, **given: Any) -> None:
         seen.update(given, n_samples=len(part.columns))
         raise Stop
 
-    monkeypatch.setattr(rules, "rehearse", choosing_first)
+    monkeypatch.setattr(rules, "rehearse", stopping)
     question = rules.Question(12, PARTITION, RECIPES["newkinds"], Training(), n_init=1)
     with pytest.raises(Stop):
         rules.by_rehearsal(problem, question)
