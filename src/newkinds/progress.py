@@ -8,7 +8,7 @@ or less too. So the share that is done tells the time that is left: elapsed · (
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -46,13 +46,16 @@ class Measure:
         self._step = 0
 
     def begin(self, part: str) -> None:
-        """The parts before this one have ended."""
+        """The parts before this one have ended; one that is not in the plan only ends the one before it."""
         if part == self._part:
             return
         expected = self._expected.get(self._part)
         surprise = math.sqrt(self._done / expected) if expected and self._done else 1.0
-        for earlier in list(itertools.takewhile(lambda name: name != part, self._expected)):
-            del self._expected[earlier]
+        ended = [self._part]
+        if part in self._expected:
+            ended += itertools.takewhile(lambda name: name != part, self._expected)
+        for earlier in ended:
+            self._expected.pop(earlier, None)
         self._expected = {name: surprise * amount for name, amount in self._expected.items()}
         self._done_before, self._done, self._part = self._done_before + self._done, 0.0, part
         self._tell(always=True)
@@ -76,13 +79,15 @@ class Measure:
 
 
 @contextmanager
-def planned(title: str, parts: Parts) -> Iterator[None]:
+def planned(title: str, plan: Callable[[], Parts]) -> Iterator[None]:
     """Inside the block there is one measure of progress; what stages within it report is not passed on.
 
-    Costs nothing where nobody listens, and changes nothing within a block that is planned already.
+    Where nobody listens nothing is planned, nor within a block that is planned already. Without any parts, stages
+    report by themselves.
     """
     listener = current_listener()
-    if listener is None or _measure.get() is not None or not parts:
+    parts = {} if listener is None or _measure.get() is not None else plan()
+    if listener is None or not parts:
         yield
         return
     measure = Measure(title, parts, listener)

@@ -51,7 +51,7 @@ class _Amount(ProgressColumn):
     """What is done: of countable things how many, of other work the share."""
 
     def render(self, task: Task) -> Text:
-        if task.total == STEPS:
+        if task.total == STEPS and ": " in task.description:  # a measure of many parts
             return Text(f"{int(task.percentage)} %")
         return Text(f"{int(task.completed)}/{int(task.total or 0)}")
 

@@ -9,10 +9,10 @@ from sklearn.cluster import KMeans as SklearnKMeans
 
 from newkinds import InputError
 from newkinds.data import digits
-from newkinds.engine import Samples, cluster_each, kmeans, seed_centroids
+from newkinds.engine import Samples, cluster_each, clustering, clustering_bytes, kmeans, seed_centroids
 from newkinds.engine.clustering import _Lloyd
 from newkinds.engine.moments import _sum_by_index, _sum_by_product, category_sums
-from newkinds.engine.seeding import _Draw, draw_seeds
+from newkinds.engine.seeding import SEEDING_ELEMENTS, _Draw, draw_seeds
 from newkinds.names import SEEDINGS, Seeding
 
 
@@ -163,9 +163,12 @@ def label_sets(n_samples: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seeding", ["d2", "greedy", "random"])
+@pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_starts_with_labels_of_their_own_are_what_each_would_be_alone(
-    features: torch.Tensor, seeding: Seeding
+    features: torch.Tensor, seeding: Seeding, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    candidates = 2 + int(np.log(9)) if seeding == "greedy" else 1
+    monkeypatch.setitem(SEEDING_ELEMENTS, "cpu", at_once * candidates * len(features))
     sets = label_sets(len(features))
     together = seed_centroids(features, 9, labels=sets, seeding=seeding, n_init=4, rng=state(5))
     seeds = state(5).randint(2**31 - 1, size=4)
@@ -174,7 +177,11 @@ def test_starts_with_labels_of_their_own_are_what_each_would_be_alone(
         torch.testing.assert_close(together[i], alone[0])
 
 
-def test_clusterings_with_labels_of_their_own_are_what_each_would_be_alone(features: torch.Tensor) -> None:
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_clusterings_with_labels_of_their_own_are_what_each_would_be_alone(
+    features: torch.Tensor, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clustering, "EACH_BYTES", at_once * clustering_bytes(Samples(features), 9, restarts=1))
     sets = label_sets(len(features))
     starts = seed_centroids(features, 9, labels=sets, seeding="d2", n_init=4, rng=state(5))
     together = cluster_each(features, starts, sets, max_iter=50)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from newkinds import InputError
-from newkinds.engine import Run, Samples, kmeans, optimise
+from newkinds.engine import Run, Samples, cluster_each, kmeans, optimise
 from newkinds.engine.memory import clustering_bytes, training_bytes
 from newkinds.engine.seeding import _Draw
 from newkinds.objective import Objective
@@ -62,6 +62,18 @@ def test_kmeans_that_does_not_fit_is_refused_before_it_begins(monkeypatch):
         InputError, match=r"k-means with 50 categories and 8 features takes about .* 10,000 bytes are free"
     ):
         kmeans(Samples(X), 50, rng=np.random.RandomState(0))
+
+
+def test_several_clusterings_that_do_not_fit_are_refused_too(monkeypatch):
+    monkeypatch.setattr("newkinds.runtime.available_memory", lambda: 10_000)
+    with pytest.raises(InputError, match=r"k-means with 50 categories .* 10,000 bytes are free"):
+        cluster_each(Samples(X), torch.from_numpy(np.stack([X[:50]] * 3)), np.full(len(X), -1))
+
+
+def test_more_evaluations_than_anybody_has_memory_for_may_be_allowed():
+    trained = optimise(Samples(X), [Run(X[:2], Objective(lam=0.3))], solver="lbfgs", max_iter=10**12)
+    assert trained.converged.all()
+    assert len(trained.values) < 1000
 
 
 def test_a_training_that_does_not_fit_is_refused_before_it_begins(monkeypatch):

@@ -1,10 +1,15 @@
 """How many categories there are, counted by rehearsal."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 from newkinds import InputError, estimate_n_categories
+from newkinds.engine import seed_centroids
 from newkinds.labels import UNLABELLED
+from newkinds.selection import training
 from newkinds.selection.counting import (
     EVEN,
     RATIO,
@@ -308,3 +313,21 @@ def test_the_search_goes_on_while_the_peak_is_at_its_end(
     monkeypatch.setattr(_Search, "conclude", lambda self, *_: visited.update(self.observations))
     count_categories(posed(*blobs([10] * 8, 5)), 5, 100)
     assert (min(visited), max(visited)) == (least, most)
+
+
+def test_numbers_that_are_tried_together_have_the_same_seeds_and_later_ones_others(
+    twelve: tuple[np.ndarray, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[torch.Tensor] = []
+
+    def remembering(*arguments: Any, **options: Any) -> torch.Tensor:
+        drawn.append(seed_centroids(*arguments, **options))
+        return drawn[-1]
+
+    monkeypatch.setattr(training, "seed_centroids", remembering)
+    problem = posed(*twelve)
+    search = _Search(problem, draw_rehearsals(problem, 2), 0.01)
+    search.visit([12])
+    search.visit([10, 14])
+    assert [len(seeds[0]) for seeds in drawn] == [12, 14]  # once for 10 and 14
+    assert not torch.equal(drawn[0], drawn[1][:, :12])

@@ -28,6 +28,8 @@ from newkinds.names import Inertia, Seeding
 from newkinds.progress import comparison_work, report_work
 from newkinds.runtime import n_processes, rank, report_progress, sum_over_processes
 
+EACH_BYTES = 256 << 20
+"""What `cluster_each` may hold at a time; starts that need more are clustered one group after the other."""
 ON_CENTROID = 1e-6
 """Squared distance of unit vectors below which float32 cannot tell a sample from its centroid."""
 
@@ -119,8 +121,9 @@ def kmeans(
         active, before = (torch.from_numpy(saved[name]).to(samples.device) for name in ("active", "before"))
         best = _restored(saved, "best_") if "best_centroids" in saved else None
         first = int(saved["iteration"]) + 1
-    for step in lloyd.iterations(active, before, range(first, max_iter + 1), tolerance, inertia):
-        for result in step.finished.values():
+    for step in lloyd.iterations(active, before, range(first, max_iter + 1), tolerance):
+        for restart, centroids in step.ended.items():
+            result = lloyd.finish(restart, centroids, inertia, step.number, converged=restart in step.settled)
             if best is None or result.inertia < best.inertia:
                 best = result
         report_progress(stage, step.number, max_iter)
@@ -146,6 +149,8 @@ def cluster_each(
 ) -> npt.NDArray[np.float32]:
     """Lloyd's iterations from several starts, each with labels of its own; the centroids of each.
 
+    This is for excerpts, on which it takes seconds: nothing is saved to go on from.
+
     Parameters
     ----------
     features, max_iter, tolerance, stage
@@ -153,13 +158,19 @@ def cluster_each(
     starts : Tensor of shape (starts, categories, features)
     labels : ndarray of shape (starts, samples), or (samples,) where all have the same
     """
-    ended: dict[int, Clustering] = {}
-    lloyd = _Lloyd(Samples.of(features), labels)
-    for step in lloyd.iterations(starts, None, range(1, max_iter + 1), tolerance):
-        ended |= step.finished
-        report_progress(stage, step.number, max_iter)
+    samples, n_categories = Samples.of(features), starts.shape[1]
+    at_once = max(1, EACH_BYTES // clustering_bytes(samples, n_categories, restarts=1))
+    check_fits(clustering_bytes(samples, n_categories, min(at_once, len(starts))), samples, n_categories, "k-means")
+    clustered = np.empty(starts.shape, dtype=np.float32)
+    for first in range(0, len(starts), at_once):
+        group = slice(first, first + at_once)
+        lloyd = _Lloyd(samples, labels if labels.ndim == 1 else labels[group])
+        for step in lloyd.iterations(starts[group], None, range(1, max_iter + 1), tolerance):
+            for start, centroids in step.ended.items():
+                clustered[first + start] = centroids.cpu().numpy()
+            report_progress(stage, step.number, max_iter)
     report_progress(stage, max_iter, max_iter)
-    return np.stack([ended[start].centroids for start in range(len(starts))])
+    return clustered
 
 
 def _arrays(clustering: Clustering, prefix: str = "") -> Arrays:
@@ -173,10 +184,22 @@ def _restored(arrays: Arrays, prefix: str = "") -> Clustering:
 
 @dataclass(frozen=True)
 class _Iteration:
-    """What one iteration has left: restarts that ended in it, by number, and those that go on, before and after."""
+    """What one iteration has left.
+
+    Attributes
+    ----------
+    number : int
+    ended : dict of int to Tensor
+        Centroids of the restarts that ended in it, by the number of the restart.
+    settled : set of int
+        Those of them that no longer moved.
+    before, active : Tensor of shape (restarts, categories, features)
+        Centroids of the restarts that go on, before the iteration and after it.
+    """
 
     number: int
-    finished: dict[int, Clustering]
+    ended: dict[int, Tensor]
+    settled: set[int]
     before: Tensor
     active: Tensor
 
@@ -189,10 +212,9 @@ class _Lloyd:
 
     def __init__(self, samples: Samples, labels: IntArray) -> None:
         self.samples = samples
-        own = labels.reshape(-1, labels.shape[-1])[:, samples.own]
-        self.labels = torch.from_numpy(np.ascontiguousarray(own.T)).to(
-            samples.device
-        )  # (own samples, 1 or restarts)
+        label_sets = labels.reshape(-1, labels.shape[-1])[:, samples.own]
+        # Of shape (own samples, 1 or restarts).
+        self.labels = torch.from_numpy(np.ascontiguousarray(label_sets.T)).to(samples.device)
         self.any_labelled = bool((labels != UNLABELLED).any())
 
     def iterations(
@@ -201,30 +223,26 @@ class _Lloyd:
         before: Tensor | None,
         numbers: range,
         tolerance: float,
-        inertia: Inertia = "squared",
     ) -> Iterator[_Iteration]:
         """Iterate until all restarts have settled, or to the last number.
 
-        `before` is what `active` came from, if that is not the first.
+        `active` are centroids of shape (restarts, categories, features); `before` is what they came from, if they
+        are not the first.
         """
         running = np.arange(len(active))
         previous = None if before is None else self.assign(before, running)[0]
         for number in numbers:
-            columns, distances = self.assign(
-                active, running
-            )  # active: (restarts still moving, categories, features)
+            columns, distances = self.assign(active, running)
             still = self.changed(columns, previous, tolerance)
             moved, relocated = self.update(active, columns, distances, running)
             still |= relocated
             is_ending = ~still | (number == numbers[-1])
-            finished = {
-                int(running[r]): self.finish(moved[r], inertia, number, not bool(still[r]), running[r : r + 1])
-                for r in torch.nonzero(is_ending).flatten().tolist()
-            }
+            ended = {int(running[r]): moved[r] for r in torch.nonzero(is_ending).flatten().tolist()}
+            settled = {int(running[r]) for r in torch.nonzero(~still).flatten().tolist()}
             stay = ~is_ending
             before, active, previous = active[stay], moved[stay], columns[:, stay]
             running = running[stay.cpu().numpy()]
-            yield _Iteration(number, finished, before, active)
+            yield _Iteration(number, ended, settled, before, active)
             if not len(running):
                 return
 
@@ -234,11 +252,12 @@ class _Lloyd:
         return labels.expand(-1, len(restarts)) if labels.shape[1] == 1 else labels[:, torch.from_numpy(restarts)]
 
     def finish(
-        self, centroids: Tensor, inertia: Inertia, n_iter: int, converged: bool, restart: IntArray
+        self, restart: int, centroids: Tensor, inertia: Inertia, n_iter: int, *, converged: bool
     ) -> Clustering:
-        columns, distances = self.assign(centroids[None], restart)
+        number = np.array([restart])
+        columns, distances = self.assign(centroids[None], number)
         if inertia == "nearest":
-            distances = self.assign(centroids[None], restart, keep_labels=False)[1].sqrt()
+            distances = self.assign(centroids[None], number, keep_labels=False)[1].sqrt()
         return Clustering(
             centroids=centroids.cpu().numpy(),
             columns=self.samples.gather(columns[:, 0].cpu().numpy().astype(np.int64)),

@@ -90,13 +90,14 @@ def draw_seeds(
         )
         return torch.cat([centroids, samples.take(drawn).view(len(streams), n_novel, -1)], dim=1)
     candidates = 1 if seeding == "d2" else 2 + int(np.log(n_categories))
-    group = max(1, SEEDING_ELEMENTS[samples.device.type] // (candidates * max(1, columns.shape[1])))
+    # Counted over the samples of all processes: they must do the same.
+    group = max(1, SEEDING_ELEMENTS[samples.device.type] // (candidates * len(samples)))
     seeded = []
     for first in range(0, len(streams), group):
         some = slice(first, first + group)
         own = some if len(label_sets) > 1 else slice(None)
         draw = _Draw(samples, unlabelled[own], columns[own] == UNLABELLED, known[own])
-        seeded.append(draw(n_novel, candidates, streams[some], f"{stage}: seeding"))
+        seeded.append(draw(n_novel, candidates, streams[some], f"seeding for {stage}"))
     return torch.cat([centroids, torch.cat(seeded)], dim=1)
 
 
@@ -177,8 +178,8 @@ class _Draw:
         of_restart = len(centroids) // len(self.free)
 
         def fill(here: slice, block: Tensor) -> None:
-            taking_part = self.free[:, here].repeat_interleave(of_restart, dim=0)
-            result[:, here] = block * taking_part
+            of_restarts = block.view(len(self.free), of_restart, -1)
+            result[:, here] = (of_restarts * self.free[:, None, here]).view(block.shape)
 
         self._in_blocks(centroids, fill)
         return result

@@ -107,10 +107,7 @@ def optimise(
     at_once = max(1, min(len(runs), STATE_BYTES[samples.device.type] // run_bytes))
     check_fits(training_bytes(samples, categories, at_once, solver), samples, categories, "training")
     settings = (solver, max_iter, learning_rate, weight_decay, tolerance)
-    partitioners: list[Partitioner | None] = [None] * len(runs)
-    values = np.full((max_iter, len(runs)), np.nan, dtype=np.float32)
-    converged = np.zeros(len(runs), dtype=np.bool_)
-    n_done = n_evaluations = 0
+    parts: list[tuple[list[int], Trained]] = []
     with on_device(samples.device):
         moment = second_moment(samples) if solver == "lbfgs" else None
         for places in _batches(runs, at_once, samples.device.type):
@@ -124,14 +121,23 @@ def optimise(
             else:
                 algorithm = LBFGS(evaluate, batch.start, weight_decay, moment, tolerance)
             work = evaluation_work(len(samples), batch.start.shape[1], samples.width)
-            trained = _train(algorithm, part, checkpoint, max_iter, stage, (n_done, len(runs)), work)
-            n_done, n_evaluations = n_done + len(part), max(n_evaluations, len(trained.values))
-            values[: len(trained.values), places] = trained.values
-            converged[places] = trained.converged
-            for place, partitioner in zip(places, trained.partitioners, strict=True):
-                partitioners[place] = partitioner
+            n_done = sum(len(earlier) for earlier, _ in parts)
+            parts.append((places, _train(algorithm, part, checkpoint, max_iter, stage, (n_done, len(runs)), work)))
     report_progress(stage, max_iter, max_iter)
-    return Trained(tuple(filter(None, partitioners)), values[:n_evaluations], converged)
+    return _in_order(parts)
+
+
+def _in_order(parts: Sequence[tuple[list[int], Trained]]) -> Trained:
+    """Runs that were trained in parts, in their own order; `places` say where those of a part belong."""
+    n_runs = sum(len(places) for places, _ in parts)
+    values = np.full((max(len(part.values) for _, part in parts), n_runs), np.nan, dtype=np.float32)
+    converged = np.zeros(n_runs, dtype=np.bool_)
+    partitioners: dict[int, Partitioner] = {}
+    for places, part in parts:
+        values[: len(part.values), places] = part.values
+        converged[places] = part.converged
+        partitioners |= dict(zip(places, part.partitioners, strict=True))
+    return Trained(tuple(partitioners[place] for place in range(n_runs)), values, converged)
 
 
 def _batches(runs: Sequence[Run], at_once: int, device: str) -> list[list[int]]:
@@ -140,7 +146,7 @@ def _batches(runs: Sequence[Run], at_once: int, device: str) -> list[list[int]]:
     Runs with fewer categories than others are padded, which a GPU hardly notices; a CPU takes them apart.
     """
     sizes = [len(run.start) if device == "cpu" else 0 for run in runs]
-    alike = [[place for place, own in enumerate(sizes) if own == size] for size in dict.fromkeys(sizes)]
+    alike = [np.flatnonzero(np.array(sizes) == size).tolist() for size in dict.fromkeys(sizes)]
     return [group[first : first + at_once] for group in alike for first in range(0, len(group), at_once)]
 
 

@@ -147,7 +147,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
             )
         with (
             working_together(features.size, problem.samples.device.type),
-            planned("finding the kinds", self._plan(problem)),
+            planned("finding the kinds", lambda: self._plan(problem)),
         ):
             n_categories, search = self._resolve_n_categories(problem)
             if search is not None:

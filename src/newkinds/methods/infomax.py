@@ -17,10 +17,12 @@ from newkinds.selection.n_categories import CategoryCount, Search, usual_rule
 from newkinds.selection.plan import (
     CHECKING,
     COUNTING,
+    STARTING,
     TRAINING,
     TRAINING_EVALUATIONS,
     checking_work,
     counting_work,
+    start_work,
 )
 from newkinds.selection.problem import Problem, as_array
 from newkinds.selection.recipes import RECIPES, Recipe
@@ -79,20 +81,24 @@ class InfoMax(CategoryDiscoverer):
             rule = self._auto_rule() if self.n_categories == AUTO else cast(CountRule, self.n_categories)
             search = self._search()
             counting = {COUNTING: counting_work(problem, usual_rule(rule, problem), search.effort, search.n_init)}
-        solver = self._solver()
-        evaluations = self.max_iter if solver == "adam" else TRAINING_EVALUATIONS
         n_categories = self._expected_number(problem)
+        n_evaluations = self._expected_evaluations(TRAINING_EVALUATIONS)
+        evaluation = evaluation_work(len(problem.columns), n_categories, problem.samples.width)
         return {
             **counting,
             **self._plan_of_start(problem, n_categories),
-            TRAINING: (evaluations or EVALUATIONS[solver])
-            * evaluation_work(len(problem.columns), n_categories, problem.samples.width),
+            TRAINING: n_evaluations * evaluation,
             CHECKING: checking_work(problem),
         }
 
     def _plan_of_start(self, problem: Problem, n_categories: int) -> Parts:
         """What comes between the count and the last training."""
-        return {}
+        return {STARTING: start_work(problem, n_categories, self._restarts())} if isinstance(self.init, str) else {}
+
+    def _expected_evaluations(self, usual: int) -> int:
+        """Of one training: Adam's are given, `usual` are those of L-BFGS."""
+        most = EVALUATIONS[self._solver()] if self.max_iter is None else int(self.max_iter)
+        return most if self._solver() == "adam" else min(usual, most)
 
     def _expected_number(self, problem: Problem) -> int:
         """Of categories, before they are counted."""
@@ -103,6 +109,7 @@ class InfoMax(CategoryDiscoverer):
     def _start(self, problem: Problem, n_categories: int) -> npt.NDArray[np.float32]:
         """Prototypes to start from: (categories, features), known ones first."""
         if isinstance(self.init, str):
+            begin_part(STARTING)
             part = problem.excerpt(n_categories)
             return self._usual_start().prototypes(part, n_categories, part.columns)
         prototypes = np.array(as_array(self.init), dtype=np.float32, order="C")

@@ -16,7 +16,18 @@ from newkinds.engine import LinearMap, Run
 from newkinds.methods.base import Outcome
 from newkinds.methods.infomax import InfoMax
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
-from newkinds.names import AUTO, METRICS, CountRule, EffortName, Init, MetricName, RecipeName, Seeding, SolverName
+from newkinds.names import (
+    AUTO,
+    METRICS,
+    CountRule,
+    EffortName,
+    Init,
+    LamRule,
+    MetricName,
+    RecipeName,
+    Seeding,
+    SolverName,
+)
 from newkinds.objective import PARTITION, Objective
 from newkinds.progress import Parts, begin_part
 from newkinds.selection.calibration import Calibration
@@ -37,7 +48,6 @@ from newkinds.selection.rules import (
     choose_setting,
 )
 from newkinds.selection.sizes import expected_shares
-from newkinds.selection.training import EVALUATIONS
 
 CONSENSUS_TOLERANCE = 2e-4
 """Of the trainings whose consensus is only the start of another."""
@@ -249,11 +259,13 @@ n_iter_, stopped_
         if by_rehearsal:
             refines = self.metric != "cosine"
             parts[CHOOSING] = rehearsing_work(problem, n_categories, self._effort(), refines=refines)
-        elif isinstance(lam, str) and problem.n_known:
-            n_candidates = len(recipe.lam_grid if self.lam_grid is None else np.atleast_1d(self.lam_grid))
-            evaluations = self.max_iter or EVALUATIONS["adam"] if self._solver() == "adam" else SWEEP_EVALUATIONS
+        elif isinstance(lam, str) and problem.n_known >= LAM_RULES[cast(LamRule, lam)].least_known:
+            n_candidates = len(recipe.lam_grid if self.lam_grid is None else check_lam_grid(self.lam_grid))
+            evaluations = self._expected_evaluations(SWEEP_EVALUATIONS)
             parts[CHOOSING] = sweep_work(problem, n_categories, n_candidates, evaluations)
-        if isinstance(self.init, str) and (self._n_members() > 1 or by_rehearsal):
+        if not isinstance(self.init, str) or (self._n_members() == 1 and not by_rehearsal):
+            parts |= super()._plan_of_start(problem, n_categories)
+        else:
             parts[JOINING] = joining_work(
                 problem, n_categories, self._n_members(), CONSENSUS_SAMPLES, narrowed=by_rehearsal
             )
@@ -311,17 +323,18 @@ n_iter_, stopped_
         """
         in_metric = choice.setting.metric != "cosine"
         n_members = self._n_members()
-        begin_part(JOINING)
         if not isinstance(self.init, str) or (n_members == 1 and choice.rehearsal is None):
             start = self._start(problem, n_categories)
             if not in_metric:
                 return FinalStart(start)
+            begin_part(JOINING)
             wide = narrow = problem.excerpt(n_categories, CONSENSUS_SAMPLES)
             starts, tolerance = start[None], 0.0
         else:
+            begin_part(JOINING)
             wide = problem.excerpt(n_categories, CONSENSUS_SAMPLES)
             narrow = wide.narrowed(n_categories) if choice.rehearsal else wide
-            (starts,) = self._usual_start().of_each(narrow, [n_categories], [narrow.columns] * n_members)
+            (starts,) = self._usual_start().of_each(narrow, [n_categories], narrow.columns, n_members)
             tolerance = CONSENSUS_TOLERANCE
         settings = list(itertools.islice(itertools.cycle(choice.firsts), len(starts)))
         runs = [

@@ -1,17 +1,18 @@
 """What the parts of a fit are expected to take, for one measure of progress; see `newkinds.progress`.
 
-Numbers of evaluations are those of five collections of photos and texts (docs/scaling.md).
+Numbers of evaluations are about those that five collections of photos and texts needed.
 """
 
 from newkinds.names import CountRule
 from newkinds.progress import comparison_work, evaluation_work
 from newkinds.selection.efforts import Effort
 from newkinds.selection.metric import WIDEST, narrow_width
-from newkinds.selection.problem import Problem
+from newkinds.selection.problem import EXCERPT, Problem
 from newkinds.selection.rehearsal import REHEARSED, n_rehearsals
 from newkinds.selection.settings import FIRST_SETTINGS, REFINEMENTS
 
 COUNTING = "counting the kinds"
+STARTING = "looking for a start"
 CHOOSING = "trying settings on known kinds"
 JOINING = "joining several trainings"
 TRAINING = "assigning every sample"
@@ -29,8 +30,7 @@ SWEEP_EVALUATIONS = 60
 """Of L-BFGS, for one candidate of the published rules."""
 STILL_THERE = 0.6
 """Of the candidates, in rehearsals after the first."""
-START_ITERATIONS = 30
-"""Of k-means."""
+KMEANS_ITERATIONS = 30
 SEARCH_STEPS = 17
 """Numbers of categories that a published search tries."""
 
@@ -39,7 +39,8 @@ def counting_work(problem: Problem, rule: CountRule, effort: Effort, n_init: int
     """Of counting the categories."""
     n, n_categories = len(problem.columns), 2 * max(problem.n_known, 1)
     if rule != "rehearsal":
-        clustering = n_init * START_ITERATIONS * comparison_work(n, n_categories, problem.samples.width)
+        n = min(n, EXCERPT)
+        clustering = n_init * KMEANS_ITERATIONS * comparison_work(n, n_categories, problem.samples.width)
         training = TRAINING_EVALUATIONS * evaluation_work(n, n_categories, problem.samples.width)
         return SEARCH_STEPS * (clustering + (training if rule == "max-acc-pim" else 0.0))
     numbers = 2 + 2 * effort.counting_reach
@@ -68,11 +69,17 @@ def sweep_work(problem: Problem, n_categories: int, n_candidates: int, evaluatio
     return n_candidates * evaluations * evaluation_work(len(problem.columns), n_categories, problem.samples.width)
 
 
+def start_work(problem: Problem, n_categories: int, n_init: int) -> float:
+    """Of semi-supervised k-means."""
+    n = min(len(problem.columns), EXCERPT)
+    return n_init * KMEANS_ITERATIONS * comparison_work(n, n_categories, problem.samples.width)
+
+
 def joining_work(problem: Problem, n_categories: int, n_members: int, most: int, *, narrowed: bool) -> float:
     """Of a consensus of so many trainings on at most so many samples."""
     n = min(len(problem.columns), most)
     width = narrow_width(problem.samples, n_categories) if narrowed else problem.samples.width
-    start = START_ITERATIONS * comparison_work(n, n_categories, width)
+    start = KMEANS_ITERATIONS * comparison_work(n, n_categories, width)
     return n_members * (start + JOINING_EVALUATIONS * evaluation_work(n, n_categories, width))
 
 

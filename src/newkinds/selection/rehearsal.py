@@ -279,7 +279,8 @@ def try_settings(
     list of tuple of Partitioner
         One for each number; those of the first rehearsal come first.
     """
-    starts = REHEARSAL_START.of_each(problem, numbers, [rehearsal.labels for rehearsal in rehearsals])
+    labels = np.stack([rehearsal.labels for rehearsal in rehearsals])
+    starts = REHEARSAL_START.of_each(problem, numbers, labels, len(rehearsals))
     runs = [
         Run(start, objective.at(setting.lam), setting.temperature, labels=rehearsal.labels, shares=drawn_to)
         for of_rehearsals, drawn_to in zip(starts, shares or [None] * len(numbers), strict=True)

@@ -31,7 +31,7 @@ from newkinds.selection.rehearsal import (
     rehearse_refinements,
     try_settings,
 )
-from newkinds.selection.settings import Setting, candidates, nearest, refinements
+from newkinds.selection.settings import REFINEMENTS, Setting, candidates, nearest, refinements
 from newkinds.selection.sizes import (
     SIZES_SETTING,
     evened,
@@ -159,7 +159,7 @@ def by_rehearsal(problem: Problem, question: Question) -> Choice:
     if question.metric != "cosine":
         refined = refinements(question.metric or REHEARSED_METRIC, lams, temperatures, question.effort.step)
         if ratio < 1:  # hidden categories are larger than new ones: with a larger lam they live, and new ones die
-            most = max(rehearsed.chosen.lam, refined[0].lam)
+            most = max(rehearsed.chosen.lam, REFINEMENTS[0][0], min(setting.lam for setting in refined))
             refined = [setting for setting in refined if setting.lam <= most]
         rehearsed, trials = rehearse_refinements(
             wide,

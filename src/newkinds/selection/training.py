@@ -104,27 +104,34 @@ class Start:
         return self._seeds(problem, n_categories, labels)[0].cpu().numpy()
 
     def of_each(
-        self, problem: Problem, numbers: Sequence[int], labels: Sequence[IntArray]
+        self, problem: Problem, numbers: Sequence[int], labels: IntArray, n_starts: int
     ) -> list[npt.NDArray[np.float32]]:
-        """Prototypes for several numbers of categories, and for labels of which each set has a start of its own.
+        """Several starts, without restarts to choose from, for several numbers of categories.
 
-        All sets have the same number of labelled categories. The seeds of a number are the first ones of a larger
-        number, so that what differs between numbers is not chance.
+        The seeds of a number are the first ones of a larger number, so that what differs between numbers is not
+        chance.
+
+        Parameters
+        ----------
+        problem : Problem
+        numbers : sequence of int
+        labels : ndarray of shape (samples,) or (n_starts, samples)
+            As for `prototypes`; or each start has its own, all with the same number of labelled categories.
+        n_starts : int
 
         Returns
         -------
-        list of ndarray of shape (label sets, categories, features)
+        list of ndarray of shape (n_starts, categories, features)
             One for each number.
         """
-        together = np.stack(labels)
-        seeds = self._seeds(problem, max(numbers), together, len(labels))
+        seeds = self._seeds(problem, max(numbers), labels, n_starts)
         if self.init != "sskm":
             return [seeds[:, :number].cpu().numpy() for number in numbers]
         return [
             cluster_each(
                 problem.samples,
                 seeds[:, :number],
-                together,
+                labels,
                 max_iter=self.max_iter,
                 tolerance=problem.kmeans_tolerance,
                 stage="semi-supervised k-means",
