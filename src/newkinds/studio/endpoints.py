@@ -16,10 +16,13 @@ from newkinds.errors import InputError
 from newkinds.predictions import WRITERS
 from newkinds.run_record import COUNT, Keys
 from newkinds.studio.events import Events
+from newkinds.studio.jobs import Jobs
 from newkinds.studio.live_run import LiveRun
 from newkinds.studio.operations import OPERATIONS, Desk, Outdated, checked
 from newkinds.studio.pictures import Photos, SmallPictures
+from newkinds.studio.review import Review
 from newkinds.studio.samples import MOST_ROWS, ORDERS, Samples
+from newkinds.studio.security import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +35,10 @@ LONGEST_QUERY = 200
 class Endpoints:
     """The addresses of a studio."""
 
-    def __init__(self, live: LiveRun, events: Events) -> None:
-        self._live, self._events = live, events
-        self._desk, self._samples = Desk(live), Samples(live)
+    def __init__(self, live: LiveRun, jobs: Jobs, events: Events) -> None:
+        self._live, self._jobs, self._events = live, jobs, events
+        self._desk, self._samples = Desk(live, jobs), Samples(live)
+        self._review = Review(live, self._samples)
         self._small, self._photos = SmallPictures(live), Photos(live)
 
     def routes(self) -> list[BaseRoute]:
@@ -49,6 +53,7 @@ class Endpoints:
             "/api/samples/{row:int}": self._details,
             "/api/kinds/samples": self._members,
             "/api/search": self._search,
+            "/api/review": lambda _: JSONResponse(self._review.questions()),
             "/api/export/{form}": self._export,
             "/picture/{row:int}": self._picture,
             "/photo/{row:int}": self._photo,
@@ -57,6 +62,10 @@ class Endpoints:
             "/api/like": self._like,
             "/api/preview/split": self._desk.preview_split,
             "/api/preview/merge": self._desk.preview_merge,
+            "/api/review/skip": self._skip,
+            "/api/refit/start": lambda _: self._after(self._jobs.start),
+            "/api/refit/cancel": lambda _: self._after(self._jobs.cancel),
+            "/api/refit/close": lambda _: self._after(self._jobs.close),
         }
         for name in OPERATIONS:
             asks[f"/api/do/{name}"] = lambda content, name=name: self._desk.do(name, content)  # type: ignore[misc]
@@ -107,6 +116,15 @@ class Endpoints:
         checked(Keys(optional={"first": COUNT}), content)
         return self._samples.like(self._desk.rows(content), content.get("first", 0))
 
+    def _skip(self, content: dict[str, Any]) -> dict[str, Any]:
+        checked(Keys({"row": COUNT}), content)
+        self._review.skip(self._row(content["row"]))
+        return {}
+
+    def _after(self, act: Callable[[], None]) -> dict[str, Any]:
+        act()
+        return {"job": self._jobs.shown}
+
     def _picture(self, request: Request) -> Response:
         picture = self._small.read(self._row(request.path_params["row"]))
         return missing() if picture is None else Response(picture[0], media_type=picture[1])
@@ -154,7 +172,10 @@ def asking(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> Answer:
     """The same of one that takes JSON and gives JSON."""
 
     async def endpoint(request: Request) -> Response:
-        body = await request.body()
+        try:
+            body = await request.body()
+        except Refused as refusal:
+            return JSONResponse({"error": refusal.reason}, status_code=refusal.status)
 
         def read_and_answer() -> Response:
             try:

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from newkinds.studio.jobs import Jobs
 from newkinds.studio.live_run import LiveRun
 
 HEARTBEAT = 10.0
@@ -19,12 +20,11 @@ class Events:
     Threads tell; the event loop sends.
     """
 
-    def __init__(self, live: LiveRun) -> None:
-        self._live = live
+    def __init__(self, live: LiveRun, jobs: Jobs) -> None:
+        self._live, self._jobs = live, jobs
         self._queues: set[asyncio.Queue[str | None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: Callable[[], None] | None = None
-        self.job: dict[str, Any] | None = None
 
     @property
     def n_pages(self) -> int:
@@ -36,10 +36,14 @@ class Events:
         self._stop = self._live.listen(self._tell)
 
     def close(self) -> None:
-        """End every stream; may be called from a signal handler."""
+        """End every stream; may be called from a signal handler or another thread."""
         if self._stop is not None:
             self._stop()
             self._stop = None
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
         for queue in self._queues:
             queue.put_nowait(None)
 
@@ -48,7 +52,7 @@ class Events:
         queue: asyncio.Queue[str | None] = asyncio.Queue()
         self._queues.add(queue)
         try:
-            yield formatted("hello", {"n": self._live.n, "job": self.job})
+            yield formatted("hello", {"n": self._live.n, "job": self._jobs.shown})
             while True:
                 try:
                     event = await asyncio.wait_for(queue.get(), HEARTBEAT)
@@ -70,7 +74,7 @@ class Events:
             if queue.qsize() > LONGEST_QUEUE:
                 while not queue.empty():
                     queue.get_nowait()
-                queue.put_nowait(formatted("hello", {"n": self._live.n, "job": self.job}))
+                queue.put_nowait(formatted("hello", {"n": self._live.n, "job": self._jobs.shown}))
             queue.put_nowait(text)
 
 

@@ -27,6 +27,8 @@ from newkinds.studio.cards import Cards
 
 Listener = Callable[[str, dict[str, Any]], None]
 """Takes the name of an event and what it tells."""
+MOST_FLOWS, MOST_MOVED = 30, 60
+"""Of what a refit changed: pairs of categories, and samples, that are told."""
 MOST_SLOTS = 65_535
 """Pages hold 16 bits of a category."""
 
@@ -48,6 +50,7 @@ class LiveRun:
         self._slots: dict[int, int] = {}
         self.projection = View(self.folder).projection
         self.cards = Cards(self.edited)
+        self.moved: dict[str, Any] | None = None
         self._take_all()
 
     # Who looks on
@@ -155,7 +158,9 @@ class LiveRun:
             return {"before": before, "n": before}
         if self.edited.version != self._version:
             self.cards.clear()
+            ids = self._ids
             self._take_all()
+            self.moved = self._moved(ids)
             change: dict[str, Any] = {"before": before, "n": self.n, "all": True}
         else:
             numbers, categories = self._read_numbers(), record["categories"]
@@ -176,6 +181,22 @@ class LiveRun:
         change |= self._counts()
         self.tell("change", change)
         return change
+
+    def _moved(self, before: IntArray) -> dict[str, Any]:
+        """What another version says differently: samples that moved, the surest first, and from where to where."""
+        samples = self.edited.samples
+        rows = np.flatnonzero(before != samples.categories)
+        pairs, counts = np.unique(
+            np.stack([before[rows], samples.categories[rows]], axis=1), axis=0, return_counts=True
+        )
+        order = np.argsort(-counts, kind="stable")[:MOST_FLOWS].tolist()
+        flows = [[self.slot(int(pairs[i, 0])), self.slot(int(pairs[i, 1])), int(counts[i])] for i in order]
+        surest = rows[np.argsort(-samples.confidence[rows], kind="stable")][:MOST_MOVED].tolist()
+        return {
+            "n_moved": len(rows),
+            "flows": flows,
+            "moved": [[row, self.slot(int(before[row]))] for row in surest],
+        }
 
     def _counts(self) -> dict[str, Any]:
         """What can be undone and redone, and how many samples a person has labelled or confirmed."""

@@ -14,6 +14,7 @@ from newkinds.journal import ROWS, Entry
 from newkinds.labels import IntArray
 from newkinds.run_record import COUNT, TEXT, Items, Keys, Misfit, OrNull, Value
 from newkinds.standing import unpacked_rows
+from newkinds.studio.jobs import Jobs
 from newkinds.studio.live_run import LiveRun
 
 FLAG = Value("true or false", lambda value: isinstance(value, bool))
@@ -36,14 +37,16 @@ class Operation:
 class Desk:
     """Operations and previews on a run, as pages ask for them."""
 
-    def __init__(self, live: LiveRun) -> None:
-        self.live = live
+    def __init__(self, live: LiveRun, jobs: Jobs) -> None:
+        self.live, self._jobs = live, jobs
         self._previews: OrderedDict[str, tuple[str, list[IntArray]]] = OrderedDict()
 
     def do(self, name: str, content: dict[str, Any]) -> dict[str, Any]:
         """Carry out an operation and return what changed."""
         operation = OPERATIONS[name]
         checked(operation.shape, content)
+        if self._jobs.is_running:
+            raise InputError("a refit is at work, and would not see this; wait for it or cancel it")
         return self.live.do(lambda run: operation.do(self, run, content))
 
     def rows(self, content: dict[str, Any]) -> IntArray:
@@ -80,19 +83,22 @@ class Desk:
                 raise InputError("merging takes two different kinds; choose another one")
             order = sorted(merged.values(), key=lambda c: (c["kind"] != "known", -c["size"], c["id"]))
             members = np.flatnonzero(np.isin(run.samples.categories, list(merged)))
-            typical, doubtful = self.live.cards.typical(members)
+            parts = [
+                {"key": c["key"], "typical": self.live.cards.typical(run.members(c["id"]))[0].tolist()}
+                for c in order
+            ]
             middles = np.stack([self.live.cards.middle(c["id"]) for c in order])
             named = [c["name"] for c in order if c["named"]]
             takes_name = not order[0]["named"] and order[0]["kind"] == "new" and named
             return {
                 "into": order[0]["key"],
                 "name": named[0] if takes_name else order[0]["name"],
+                "is_named": bool(takes_name) or order[0]["named"] or order[0]["kind"] == "known",
                 "size": len(members),
                 "labelled": int(run.samples.labelled[members].sum()),
                 "known": sum(c["kind"] == "known" for c in order),
                 "similarity": round(float((middles @ middles.T).min()), 4),
-                "typical": typical.tolist(),
-                "doubtful": doubtful.tolist(),
+                "parts": parts,
             }
 
     def split(self, run: EditedRun, content: dict[str, Any]) -> Entry:

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from newkinds.studio.security import Guard, allowed_hosts, is_loopback, new_toke
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from newkinds.studio.events import Events
+    from newkinds.studio.jobs import Jobs
     from newkinds.studio.live_run import LiveRun
 
 try:
@@ -58,6 +61,35 @@ def serve(
     ready : callable
         Called with the address to open, token included.
     """
+    with opened(run, host=host, port=port, allow_remote=allow_remote) as studio:
+        ready(studio.address)
+        studio.run()
+
+
+@dataclass(frozen=True)
+class OpenedStudio:
+    """A studio that listens; what asks is answered once it runs.
+
+    Attributes
+    ----------
+    address : str
+        What to open, token included.
+    run : callable
+        Answers until the studio is interrupted or stopped.
+    stop : callable
+        Ends it, from another thread.
+    """
+
+    address: str
+    run: Callable[[], None]
+    stop: Callable[[], None]
+
+
+@contextmanager
+def opened(
+    run: str | Path, *, host: str = "127.0.0.1", port: int = 0, allow_remote: bool = False
+) -> Iterator[OpenedStudio]:
+    """Open the studio of a run: see `serve`."""
     uvicorn = need_packages()
     folder = Path(run).resolve()
     read_record(folder)
@@ -65,11 +97,14 @@ def serve(
         raise InputError(REMOTE.format(host=host))
     with only_studio(folder), listening(host, port) as place:
         from newkinds.studio.events import Events
+        from newkinds.studio.jobs import Jobs
         from newkinds.studio.live_run import LiveRun
 
         live, token = LiveRun(folder), new_token()
-        events = Events(live)
-        app = make_app(live, events, token, allowed_hosts(host, place.getsockname()[1]), any_address=allow_remote)
+        jobs = Jobs(live)
+        events = Events(live, jobs)
+        port = place.getsockname()[1]
+        app = make_app(live, jobs, events, token, allowed_hosts(host, port), any_address=allow_remote)
 
         class Server(uvicorn.Server):  # type: ignore[misc, name-defined]  # uvicorn is imported late
             def handle_exit(self, *arguments: Any) -> None:
@@ -79,13 +114,19 @@ def serve(
         config = uvicorn.Config(
             app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=2
         )
-        shown = f"[{host}]" if ":" in host else host
-        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown
-        ready(f"http://{shown}:{place.getsockname()[1]}/?token={token}")
-        Server(config).run(sockets=[place])
+        server = Server(config)
+
+        def stop() -> None:
+            events.close()
+            server.should_exit = True
+
+        name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+        yield OpenedStudio(f"http://{name}:{port}/?token={token}", lambda: server.run(sockets=[place]), stop)
 
 
-def make_app(live: "LiveRun", events: Any, token: str, hosts: list[str], *, any_address: bool = False) -> "ASGIApp":
+def make_app(
+    live: "LiveRun", jobs: "Jobs", events: "Events", token: str, hosts: list[str], *, any_address: bool = False
+) -> "ASGIApp":
     """The studio of a run as an ASGI application, guarded."""
     from starlette.applications import Starlette
 
@@ -101,6 +142,7 @@ def make_app(live: "LiveRun", events: Any, token: str, hosts: list[str], *, any_
             thread.start()
         yield
         stopped.set()
+        jobs.close()
         events.close()
 
     def watch() -> None:
@@ -109,7 +151,7 @@ def make_app(live: "LiveRun", events: Any, token: str, hosts: list[str], *, any_
             with contextlib.suppress(InputError, OSError):
                 live.refresh()
 
-    app = Starlette(routes=Endpoints(live, events).routes(), lifespan=lifespan)
+    app = Starlette(routes=Endpoints(live, jobs, events).routes(), lifespan=lifespan)
     return Guard(app, token, hosts, any_address=any_address)
 
 

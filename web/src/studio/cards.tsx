@@ -113,21 +113,13 @@ function Heading({ category, place, open }: { category: Category; place: number;
             <Swatch place={place} />
             <Name category={category} />
           </button>
+          <Pencil category={category} />
           {isSuggested(category) && (
             <span class="tag">
               <Term word="suggestion">suggested</Term>
             </span>
           )}
           {shownName(category) !== key && <code class="key">{key}</code>}
-          <button
-            type="button"
-            class="pencil"
-            aria-label={`Rename ${shownName(category)}`}
-            title="Rename"
-            onClick={() => studio.live.set({ naming: key })}
-          >
-            ✎
-          </button>
         </h3>
       )}
       <span class="size">
@@ -138,6 +130,21 @@ function Heading({ category, place, open }: { category: Category; place: number;
       </span>
       <Sure category={category} />
     </header>
+  );
+}
+
+function Pencil({ category }: { category: Category }): JSX.Element {
+  const studio = useStudio();
+  return (
+    <button
+      type="button"
+      class="pencil"
+      aria-label={`Rename ${shownName(category)}`}
+      title="Rename"
+      onClick={() => studio.live.set({ naming: category.key })}
+    >
+      ✎
+    </button>
   );
 }
 

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ExtraKey, Name, Swatch } from "../bits";
 import { count, number, percent, shownName } from "../words";
-import { useLive, useStudio } from "./model";
+import { useLive, useStudio, type Studio } from "./model";
 import { Preview } from "./samples";
 import { get, packRows, post, type Details, type MergePreview, type SplitPreview } from "./server";
 
@@ -200,13 +200,26 @@ function Merge({ place, other }: { place: number; other: number | undefined }): 
           {preview && (
             <div class="preview" id="preview">
               <p>
-                become one kind called <strong dir="auto">{preview.name}</strong> with {count(preview.size, studio.report.unit)}
+                become one kind
+                {preview.is_named ? (
+                  <>
+                    {" "}
+                    called <strong dir="auto">{preview.name}</strong>
+                  </>
+                ) : (
+                  <> ({preview.name})</>
+                )}{" "}
+                with {count(preview.size, studio.report.unit)}
                 {preview.labelled > 0 && `, ${number(preview.labelled)} of them labelled`}. Their middles have a similarity of{" "}
                 {preview.similarity.toFixed(2)}.
               </p>
               {preview.known > 1 && <p class="wrong">Both are known: your labels say that they differ.</p>}
-              <h4>Typical of both together</h4>
-              <Preview rows={preview.typical} />
+              {preview.parts.map(({ key, typical }) => (
+                <section key={key} class="part">
+                  <h4>{partName(studio, key)}</h4>
+                  <Preview rows={typical} />
+                </section>
+              ))}
             </div>
           )}
           <Buttons words="Merge" ready={!!preview} act={act} />
@@ -214,6 +227,11 @@ function Merge({ place, other }: { place: number; other: number | undefined }): 
       )}
     </Frame>
   );
+}
+
+function partName(studio: Studio, key: string): string {
+  const place = studio.placeOfKey(key);
+  return place === undefined ? key : shownName(studio.category(place));
 }
 
 function Split({ place }: { place: number }): JSX.Element {

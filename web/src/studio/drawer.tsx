@@ -45,7 +45,7 @@ export function Drawer(): JSX.Element | null {
         </button>
       </p>
       {!busy && !rows.length && <p class="dim">Nothing was found.</p>}
-      {rows.length > 0 && <Samples rows={rows} label={title} sure />}
+      {rows.length > 0 && <Samples rows={rows} label={title} sure kinds={!("kind" in listing.of)} />}
       {rows.length < total && (
         <button type="button" class="quiet show-all" disabled={busy} onClick={() => void studio.listMore()}>
           {busy ? "Loading …" : "Show more"}

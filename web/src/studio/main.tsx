@@ -93,7 +93,7 @@ function connect(studio: Studio): void {
   on<Hello>("hello", greet);
   on<Hello>("beat", ({ n }) => void (n > studio.live.get().n && studio.reload()));
   on<Change>("change", (change) => void studio.take(change));
-  on<Job>("job", (job) => studio.live.set({ job }));
+  on<{ job: Job | null }>("job", ({ job }) => studio.live.set({ job }));
   source.onerror = retry;
   alive();
 }

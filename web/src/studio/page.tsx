@@ -8,20 +8,30 @@ import { Dialogs } from "./dialogs";
 import { Drawer } from "./drawer";
 import { stepWords, useLive, useStudio } from "./model";
 import { SelectionBar } from "./selection";
+import { Refit, RefitButton } from "./refit";
+import { Review } from "./review";
 import { MapSection } from "./stage";
 
 export function StudioPage({ themeChanged }: { themeChanged: () => void }): JSX.Element {
   useLive((state) => state.n); // everything below is drawn anew when the run has changed
   const listing = useLive((state) => state.listing !== null);
+  const view = useLive((state) => state.view);
   return (
     <div class={listing ? "studio with-list" : "studio"}>
       <Top themeChanged={themeChanged} />
       <Connection />
       <main>
         <Intro />
-        <MapSection />
-        <Kinds kind="new" />
-        <Kinds kind="known" />
+        <Refit />
+        {view === "review" ? (
+          <Review />
+        ) : (
+          <>
+            <MapSection />
+            <Kinds kind="new" />
+            <Kinds kind="known" />
+          </>
+        )}
       </main>
       <Drawer />
       <SelectionBar />
@@ -71,12 +81,31 @@ function Top({ themeChanged }: { themeChanged: () => void }): JSX.Element {
         >
           Redo
         </button>
+        <ReviewButton />
+        <RefitButton />
         <Export />
         <button type="button" id="theme" class="quiet" aria-label={`Switch to the ${other} theme`} onClick={toggle}>
           {other === "dark" ? "Dark" : "Light"}
         </button>
       </div>
     </header>
+  );
+}
+
+function ReviewButton(): JSX.Element {
+  const studio = useStudio();
+  const reviewing = useLive((state) => state.view === "review");
+  return (
+    <button
+      type="button"
+      id="review-button"
+      class="quiet"
+      aria-pressed={reviewing}
+      title="Answer what is most worth your look"
+      onClick={() => studio.live.set({ view: reviewing ? "kinds" : "review" })}
+    >
+      {reviewing ? "End review" : "Review"}
+    </button>
   );
 }
 

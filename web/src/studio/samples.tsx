@@ -1,10 +1,10 @@
 /** Samples that can be selected, dragged and opened: tiles where there are pictures, else lines. */
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { cut } from "../bits";
+import { cut, Name, Swatch } from "../bits";
 import type { Row } from "../data";
 import { Picture } from "../samples";
-import { percent } from "../words";
+import { percent, shownName } from "../words";
 import { useLive, useStudio } from "./model";
 
 /** What a drag carries: rows. */
@@ -16,9 +16,11 @@ interface Props {
   label: string;
   /** Whether to say how sure each is. */
   sure?: boolean;
+  /** Whether to say of which kind each is. */
+  kinds?: boolean;
 }
 
-export function Samples({ rows, label, sure }: Props): JSX.Element {
+export function Samples({ rows, label, sure, kinds }: Props): JSX.Element {
   const studio = useStudio();
   useLive((state) => state.described);
   const selection = useLive((state) => state.selection);
@@ -109,6 +111,7 @@ export function Samples({ rows, label, sure }: Props): JSX.Element {
             ) : (
               <bdi>{sample.id ?? `row ${row}`}</bdi>
             )}
+            {kinds && <KindMark place={studio.placeOf(row)} words={!pictures} />}
             {(sure || given === 2) && (
               <span class="sure">{given === 2 ? "confirmed" : given ? "labelled" : percent((points?.confidence[row] ?? 0) / 255)}</span>
             )}
@@ -116,6 +119,16 @@ export function Samples({ rows, label, sure }: Props): JSX.Element {
         );
       })}
     </ul>
+  );
+}
+
+function KindMark({ place, words }: { place: number; words: boolean }): JSX.Element {
+  const category = useStudio().category(place);
+  return (
+    <span class="kind-mark" title={shownName(category)}>
+      <Swatch place={place} />
+      {words && <Name category={category} />}
+    </span>
   );
 }
 

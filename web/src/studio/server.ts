@@ -104,10 +104,29 @@ export interface MergePreview {
   name: string;
   size: number;
   labelled: number;
+  /** Whether a person gave the name, or it is a label. */
+  is_named: boolean;
   known: number;
   similarity: number;
-  typical: Row[];
-  doubtful: Row[];
+  parts: { key: string; typical: Row[] }[];
+}
+
+/** A sample of which a person should say where it belongs. */
+export interface Question {
+  row: Row;
+  /** "label": its label looks wrong. */
+  topic: "member" | "label";
+  slot: number;
+  /** Kinds that are next most probable. */
+  options: { slot: number; share: number }[];
+}
+
+export interface Questions {
+  n: number;
+  questions: Question[];
+  /** How many are worth a look in all. */
+  left: number;
+  samples: Described[];
 }
 
 /** Rows ascending; [3, 7] stands for all from 3 to 7. */
