@@ -2,6 +2,7 @@
 
 import base64
 import io
+from typing import Any
 
 import numpy as np
 import pyarrow.csv as pa_csv
@@ -73,7 +74,7 @@ def test_changes_bring_a_page_to_the_same_state_as_loading_it_anew(digits_client
     _, arrays = points(digits_client)
     cards = kinds(digits_client)
     preview = digits_client.post("/api/preview/split", json={"kind": "new-2", "k": 2}).json()
-    steps = [
+    steps: list[tuple[str, dict[str, Any]]] = [
         ("rename", {"kind": "new-1", "name": "eight"}),
         ("merge", {"kinds": ["new-3", "new-4"], "into": "new-3"}),
         ("split", {"kind": "new-2", "preview": preview["preview"]}),
@@ -237,19 +238,86 @@ def test_more_like_this_finds_the_same_kind(texts_client):
     assert set(arrays["slot"][like["rows"][:20]].tolist()) == {int(arrays["slot"][member])}
 
 
-def test_the_review_asks_of_doubtful_samples_and_not_twice(digits_client):
-    first = digits_client.get("/api/review").json()
-    rows = [question["row"] for question in first["questions"]]
-    assert len(rows) == 12
-    _, arrays = points(digits_client)
-    assert arrays["confidence"][rows].max() < 200
-    assert all(len(question["options"]) == 5 for question in first["questions"])
-    assert all(question["slot"] not in [o["slot"] for o in question["options"]] for question in first["questions"])
-    do(digits_client, "confirm", rows=[rows[0]])
-    assert digits_client.post("/api/review/skip", json={"row": rows[1]}).status_code == 200
-    second = digits_client.get("/api/review").json()
-    assert second["left"] == first["left"] - 2
-    assert not {rows[0], rows[1]} & {question["row"] for question in second["questions"]}
+def reviewed(client):
+    """The questions, once they were looked for."""
+    until(lambda: not client.get("/api/review").json()["looking"], "for questions")
+    return client.get("/api/review").json()
+
+
+def test_the_review_asks_what_is_worth_it_and_not_twice(digits_client):
+    first = reviewed(digits_client)
+    assert first["answered"] == 0
+    assert 5 <= first["left"] <= 50
+    one, two, three, *_ = first["questions"]
+    assert one["slot"] not in one["options"]
+    answer = digits_client.post("/api/review/answer", json={"question": one["id"], "answer": "yes"}).json()
+    assert changed(answer)["row"].tolist() == sorted([*one["rows"], *one["typical"]])
+    key = next(k for k, card in kinds(digits_client).items() if card["slot"] == two["options"][0])
+    asked_for = {"question": two["id"], "answer": "kind", "kind": key, "odd": []}
+    moved = changed(digits_client.post("/api/review/answer", json=asked_for).json())
+    assert moved["row"].tolist() == two["rows"]
+    assert moved["slot"].tolist() == [two["options"][0]]
+    assert digits_client.post("/api/review/skip", json={"question": three["id"]}).status_code == 200
+    second = reviewed(digits_client)
+    assert (second["answered"], second["left"]) == (2, first["left"] - 3)
+    assert not {one["id"], two["id"], three["id"]} & {question["id"] for question in second["questions"]}
+    do(digits_client, "undo")
+    assert reviewed(digits_client)["questions"][0]["id"] == two["id"]
+
+
+def test_a_shown_sample_that_is_odd_is_not_confirmed(digits_client):
+    question = reviewed(digits_client)["questions"][0]
+    odd = question["typical"][:1]
+    asked_for = {"question": question["id"], "answer": "yes", "odd": odd}
+    rows = changed(digits_client.post("/api/review/answer", json=asked_for).json())["row"].tolist()
+    assert odd[0] not in rows
+    assert question["rows"][0] in rows
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"question": 0, "answer": "maybe"},
+        {"question": 0},
+        {"question": 10**6, "answer": "yes"},
+        {"question": 0, "answer": "kind", "kind": "new-99"},
+        {"question": 0, "answer": "yes", "odd": ["x"]},
+    ],
+)
+def test_an_answer_that_cannot_be_used_changes_nothing(content, digits_client):
+    reviewed(digits_client)
+    assert digits_client.post("/api/review/answer", json=content).status_code in (400, 409)
+    assert digits_client.get("/api/state").json()["n"] == 0
+
+
+def test_a_refit_is_a_version_to_keep_or_to_go_back_from(digits_client):
+    do(digits_client, "merge", kinds=["new-1", "new-2"], into="new-1")
+    sizes = {key: card["size"] for key, card in kinds(digits_client).items()}
+    assert digits_client.post("/api/refit/start", json={}).json()["job"]["state"] == "running"
+    assert "a refit is at work" in digits_client.post("/api/do/undo", json={}).json()["error"].lower()
+    assert "already" in digits_client.post("/api/refit/start", json={}).json()["error"]
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] != "running", "for the refit")
+    job = digits_client.get("/api/refit").json()["job"]
+    assert job["state"] == "done", job
+    assert "kind" in job["result"]["summary"][0]
+    state = digits_client.get("/api/state").json()
+    assert (state["n"], state["version"], state["undo"]["op"]) == (2, "0002", "refit")
+    assert job["result"]["n_moved"] == sum(n for *_, n in job["result"]["flows"])
+    assert do(digits_client, "undo", entry=2)["all"]
+    assert {key: card["size"] for key, card in kinds(digits_client).items()} == sizes
+    assert digits_client.post("/api/refit/close", json={}).json()["job"] is None
+
+
+def test_a_refit_that_is_cancelled_or_dies_has_not_happened(digits_client, monkeypatch):
+    do(digits_client, "rename", kind="new-1", name="eight")
+    digits_client.post("/api/refit/start", json={})
+    assert digits_client.post("/api/refit/cancel", json={}).status_code == 200
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "cancelled")
+    monkeypatch.setattr("newkinds.studio.jobs.WORKER", "newkinds.no_such_module")
+    digits_client.post("/api/refit/start", json={})
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "failed")
+    assert "nothing was changed" in digits_client.get("/api/refit").json()["job"]["error"]
+    assert digits_client.get("/api/state").json()["n"] == 1
 
 
 def test_exports_are_as_things_stand_and_run_no_formulas(hostile_run, tmp_path):
@@ -258,7 +326,7 @@ def test_exports_are_as_things_stand_and_run_no_formulas(hostile_run, tmp_path):
         do(client, "rename", kind="new-1", name="=cmd()")
         answer = client.get("/api/export/csv")
         assert answer.headers["content-disposition"] == 'attachment; filename="hostile.csv"'
-        table = pa_csv.read_csv(io.BytesIO(answer.content), pa_csv.ParseOptions(newlines_in_values=True))
+        table = pa_csv.read_csv(io.BytesIO(answer.content))
         names = set(table["name"].to_pylist())
         assert "'=cmd()" in names
         assert "=cmd()" not in names

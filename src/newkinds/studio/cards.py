@@ -29,7 +29,7 @@ class Cards:
         """Forget all."""
         self._cards: dict[int, dict[str, Any]] = {}
         self._middles: dict[int, npt.NDArray[np.float32]] = {}
-        self._most = SHOWN_PICTURES if has_pictures(self._run.folder, self._run.record) else SHOWN_OTHERS
+        self._most = SHOWN_PICTURES if has_pictures(self._run.folder) else SHOWN_OTHERS
 
     def forget(self, categories: Iterable[int]) -> None:
         """Forget categories that changed or are gone."""

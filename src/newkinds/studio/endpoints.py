@@ -38,7 +38,7 @@ class Endpoints:
     def __init__(self, live: LiveRun, jobs: Jobs, events: Events) -> None:
         self._live, self._jobs, self._events = live, jobs, events
         self._desk, self._samples = Desk(live, jobs), Samples(live)
-        self._review = Review(live, self._samples)
+        self._review = Review(live, self._desk)
         self._small, self._photos = SmallPictures(live), Photos(live)
 
     def routes(self) -> list[BaseRoute]:
@@ -53,6 +53,7 @@ class Endpoints:
             "/api/samples/{row:int}": self._details,
             "/api/kinds/samples": self._members,
             "/api/search": self._search,
+            "/api/refit": lambda _: JSONResponse({"job": self._jobs.shown}),
             "/api/review": lambda _: JSONResponse(self._review.questions()),
             "/api/export/{form}": self._export,
             "/picture/{row:int}": self._picture,
@@ -62,7 +63,8 @@ class Endpoints:
             "/api/like": self._like,
             "/api/preview/split": self._desk.preview_split,
             "/api/preview/merge": self._desk.preview_merge,
-            "/api/review/skip": self._skip,
+            "/api/review/answer": self._review.answer,
+            "/api/review/skip": self._review.skip,
             "/api/refit/start": lambda _: self._after(self._jobs.start),
             "/api/refit/cancel": lambda _: self._after(self._jobs.cancel),
             "/api/refit/close": lambda _: self._after(self._jobs.close),
@@ -115,11 +117,6 @@ class Endpoints:
     def _like(self, content: dict[str, Any]) -> dict[str, Any]:
         checked(Keys(optional={"first": COUNT}), content)
         return self._samples.like(self._desk.rows(content), content.get("first", 0))
-
-    def _skip(self, content: dict[str, Any]) -> dict[str, Any]:
-        checked(Keys({"row": COUNT}), content)
-        self._review.skip(self._row(content["row"]))
-        return {}
 
     def _after(self, act: Callable[[], None]) -> dict[str, Any]:
         act()

@@ -16,6 +16,7 @@ from typing import Any
 from newkinds.errors import InputError
 from newkinds.studio.live_run import LiveRun
 
+WORKER = "newkinds.studio.refit_process"
 PAUSE = 0.1
 """Seconds between two reports of progress that pages get."""
 SHOWN_ERROR = 300
@@ -53,12 +54,12 @@ class Jobs:
         with self._lock:
             if self.is_running:
                 raise InputError("a refit is at work already; wait for it or cancel it")
-            command = [sys.executable, "-m", "newkinds.studio.refit_process", str(self._live.folder)]
+            command = [sys.executable, "-m", WORKER, str(self._live.folder)]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
             self._process = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]
             self._is_cancelled = False
             self._tell(Job("running"))
-        threading.Thread(target=self._follow, args=(self._process, self._live.n), daemon=True).start()
+        threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
 
     def cancel(self) -> None:
         """End the refit; nothing has changed then."""
@@ -77,7 +78,11 @@ class Jobs:
             else:
                 self._tell(None)
 
-    def _follow(self, process: "subprocess.Popen[bytes]", n: int) -> None:
+    def _follow(self, process: "subprocess.Popen[bytes]") -> None:
+        with process:  # closes its pipes
+            self._listen(process)
+
+    def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         said: list[bytes] = []

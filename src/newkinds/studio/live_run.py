@@ -98,7 +98,7 @@ class LiveRun:
                     "method": self.projection.method,
                     "explanation": MAP_METHODS.get(self.projection.method, ""),
                 },
-                "pictures": has_pictures(self.folder, record),
+                "pictures": has_pictures(self.folder),
                 "meanings": {**MEANINGS, **CARD_MEANINGS},
                 **self._counts(),
             }

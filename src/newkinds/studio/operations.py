@@ -45,9 +45,13 @@ class Desk:
         """Carry out an operation and return what changed."""
         operation = OPERATIONS[name]
         checked(operation.shape, content)
+        return self.change(lambda run: operation.do(self, run, content))
+
+    def change(self, work: Callable[[EditedRun], Entry]) -> dict[str, Any]:
+        """Do something to the run, unless a refit is at work."""
         if self._jobs.is_running:
             raise InputError("a refit is at work, and would not see this; wait for it or cancel it")
-        return self.live.do(lambda run: operation.do(self, run, content))
+        return self.live.do(work)
 
     def rows(self, content: dict[str, Any]) -> IntArray:
         """The samples that a request names."""

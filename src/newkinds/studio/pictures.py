@@ -12,7 +12,7 @@ from newkinds.data.opening import open_image
 from newkinds.errors import InputError
 from newkinds.names import IMAGE_ENDINGS
 from newkinds.report.content import SMALL_PICTURE
-from newkinds.run_folder import PICTURES, PREDICTIONS_TABLE, picture_type, run_file
+from newkinds.run_folder import PICTURES, PREDICTIONS_TABLE, picture_type
 from newkinds.run_record import open_file
 from newkinds.studio.live_run import LiveRun
 
@@ -31,48 +31,36 @@ class SmallPictures:
     """The pictures beside a run's predictions, read a row group at a time."""
 
     def __init__(self, live: LiveRun) -> None:
-        self._live = live
+        self._path = live.folder / PREDICTIONS_TABLE  # versions have none of their own
         self._lock = threading.Lock()
-        self._path: Path | None = None
-        self._firsts: list[int] = []
         self._groups: OrderedDict[int, pa.ChunkedArray] = OrderedDict()
+        with open_file(self._path) as file, pq.ParquetFile(file) as table:
+            sizes = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
+            self._n_samples = sum(sizes) if PICTURES in table.schema_arrow.names else 0
+        self._firsts = [sum(sizes[:group]) for group in range(len(sizes))]
 
     def read(self, row: int) -> tuple[bytes, str] | None:
         """A picture and its type; None where there is none."""
+        if row >= self._n_samples:
+            return None
+        group = max(i for i, first in enumerate(self._firsts) if first <= row)
         with self._lock:
-            path = run_file(self._live.folder, self._live.edited.record, PREDICTIONS_TABLE)
             try:
-                if path != self._path:
-                    self._open(path)
-                group = max((i for i, first in enumerate(self._firsts) if first <= row), default=None)
-                if group is None:
-                    return None
                 column = self._column(group)
             except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-                raise InputError(f"{path} cannot be read: {error}") from error
-            place = row - self._firsts[group]
-            picture = column[place].as_py() if place < len(column) else None
-        kind = None if picture is None else picture_type(picture)
-        return None if picture is None or kind is None else (picture, kind)
+                raise InputError(f"{self._path} cannot be read: {error}") from error
+        picture = column[row - self._firsts[group]].as_py()
+        kind = picture_type(picture)
+        return None if kind is None else (picture, kind)
 
     def are_tiny(self) -> bool:
         """Whether the pictures have so few pixels that they should stay sharp."""
-        some = [self.read(row) for row in range(min(LOOKED_AT, self._live.edited.record["source"]["samples"]))]
+        some = [self.read(row) for row in range(min(LOOKED_AT, self._n_samples))]
         sizes = [len(picture[0]) for picture in some if picture is not None]
         return bool(sizes) and max(sizes) < SMALL_PICTURE
 
-    def _open(self, path: Path) -> None:
-        self._groups.clear()
-        self._firsts = []
-        with open_file(path) as file, pq.ParquetFile(file) as table:
-            if PICTURES in table.schema_arrow.names:
-                sizes = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
-                self._firsts = [sum(sizes[:group]) for group in range(len(sizes))]
-        self._path = path
-
     def _column(self, group: int) -> pa.ChunkedArray:
         if group not in self._groups:
-            assert self._path is not None
             with open_file(self._path) as file, pq.ParquetFile(file) as table:
                 self._groups[group] = table.read_row_group(group, [PICTURES])[PICTURES]
             while len(self._groups) > KEPT_GROUPS:

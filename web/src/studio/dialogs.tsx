@@ -22,7 +22,7 @@ export function Dialogs(): JSX.Element | null {
     case "create":
       return <Create />;
     case "move":
-      return <Move />;
+      return <Move answer={dialog.choose} />;
     case "sample":
       return <OneSample row={dialog.row} />;
     case "keys":
@@ -353,16 +353,25 @@ function Create(): JSX.Element {
   );
 }
 
-function Move(): JSX.Element {
+/** Where the selected samples go; or, with `answer`, where the one goes that a question is about. */
+function Move({ answer }: { answer: ((place: number | "new") => void) | undefined }): JSX.Element {
   const studio = useStudio();
   const selection = useLive((state) => state.selection);
-  const choose = (place: number): void => {
+  const choose = (place: number | "new"): void => {
     studio.live.set({ dialog: null });
-    void studio.move(selection, place);
+    if (answer) answer(place);
+    else if (place !== "new") void studio.move(selection, place);
   };
   return (
-    <Frame title={`Move ${studio.counted(selection.size)} to …`}>
+    <Frame title={answer ? "Where does it belong?" : `Move ${studio.counted(selection.size)} to …`}>
       <KindPicker but={[]} choose={choose} />
+      {answer && (
+        <p class="dialog-buttons">
+          <button type="button" class="quiet" onClick={() => choose("new")}>
+            To none of them: make a new kind
+          </button>
+        </p>
+      )}
     </Frame>
   );
 }

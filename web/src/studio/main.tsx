@@ -94,6 +94,7 @@ function connect(studio: Studio): void {
   on<Hello>("beat", ({ n }) => void (n > studio.live.get().n && studio.reload()));
   on<Change>("change", (change) => void studio.take(change));
   on<{ job: Job | null }>("job", ({ job }) => studio.live.set({ job }));
+  on("review", () => studio.live.set({ reviewed: studio.live.get().reviewed + 1 }));
   source.onerror = retry;
   alive();
 }

@@ -25,7 +25,7 @@ export type Dialog =
   | { name: "split"; place: number }
   | { name: "dissolve"; place: number }
   | { name: "create" }
-  | { name: "move" }
+  | { name: "move"; choose?: (place: number | "new") => void }
   | { name: "sample"; row: Row }
   | { name: "keys" };
 
@@ -48,6 +48,8 @@ export interface LiveState {
   /** The kind whose name is being written. */
   naming: string | null;
   job: Job | null;
+  /** Counts up when the server has found new questions. */
+  reviewed: number;
   /** Counts up when samples have been described that were asked for. */
   described: number;
 }
@@ -81,6 +83,7 @@ export class Studio extends Model {
       lasso: false,
       naming: null,
       job: null,
+      reviewed: 0,
       described: 0,
     });
     this.setTheme(this.store.get().theme);

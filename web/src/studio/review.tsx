@@ -1,90 +1,74 @@
-/** The review: what is most worth a person's look, one question at a time, one keystroke each. */
+/** The review: what is most worth a person's answer, one question at a time, one keystroke each. */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Name, Swatch } from "../bits";
-import { count, number, percent, shownName } from "../words";
+import { cut, Name, Swatch } from "../bits";
+import type { Row } from "../data";
+import { Picture } from "../samples";
+import { number, percent, shownName } from "../words";
 import { useLive, useStudio } from "./model";
 import { Preview } from "./samples";
-import { get, post, type Question, type Questions } from "./server";
+import { get, post, type Change, type Question, type Questions } from "./server";
 
-/** Typical samples of a kind that are shown for comparison. */
-const COMPARED = 6;
+type Answer = { answer: "yes" | "no" | "new" } | { answer: "kind"; kind: string };
 
 export function Review(): JSX.Element {
   const studio = useStudio();
-  const [questions, setQuestions] = useState<readonly Question[]>([]);
-  const [left, setLeft] = useState<number | null>(null);
-  const [answered, setAnswered] = useState(0);
-  const [busy, setBusy] = useState(true);
+  const [review, setReview] = useState<Questions | null>(null);
+  const [odd, setOdd] = useState<ReadonlySet<Row>>(new Set());
+  const [busy, setBusy] = useState(false);
   const section = useRef<HTMLElement>(null);
   const n = useLive((state) => state.n);
-  const seen = useRef(new Set<number>());
+  const reviewed = useLive((state) => state.reviewed);
 
-  const fetchMore = async (): Promise<void> => {
+  useEffect(() => {
+    let current = true;
+    get<Questions>("/api/review").then(
+      (next) => current && setReview(next),
+      (error: unknown) => studio.fail(error),
+    );
+    return () => {
+      current = false;
+    };
+  }, [n, reviewed, busy]);
+  useEffect(() => section.current?.focus({ preventScroll: true }), []);
+
+  const question = review?.questions[0];
+  useEffect(() => setOdd(new Set()), [question?.id]);
+  const tell = async (path: string, content: object): Promise<void> => {
+    if (busy) return;
+    setBusy(true);
     try {
-      const more = await get<Questions>("/api/review");
-      studio.learn(more.samples);
-      setLeft(more.left);
-      setQuestions((now) => {
-        const waiting = new Set(now.map(({ row }) => row));
-        return [...now, ...more.questions.filter(({ row }) => !waiting.has(row) && !seen.current.has(row))];
-      });
+      const change = await post<Change>(path, content);
+      if (change.n !== undefined) await studio.take(change);
     } catch (error) {
       studio.fail(error);
-    } finally {
-      setBusy(false);
-    }
-  };
-  useEffect(() => {
-    void fetchMore();
-    section.current?.focus({ preventScroll: true });
-  }, []);
-  // What was undone is asked again.
-  useEffect(() => {
-    const given = studio.store.get().points?.given;
-    if (given) for (const row of [...seen.current]) if (given[row] !== 2) seen.current.delete(row);
-    setQuestions((now) => now.filter(({ row }) => given?.[row] !== 2));
-  }, [n]);
-
-  const question = questions[0];
-  const answer = async (act: (row: number) => Promise<boolean>): Promise<void> => {
-    if (!question || busy) return;
-    setBusy(true);
-    if (await act(question.row)) {
-      seen.current.add(question.row);
-      setAnswered((now) => now + 1);
-      setLeft((now) => (now === null ? null : Math.max(now - 1, 0)));
-      setQuestions((now) => now.filter(({ row }) => row !== question.row));
     }
     setBusy(false);
-    if (questions.length < 4) void fetchMore();
   };
-  const yes = (): Promise<void> => answer((row) => studio.do("confirm", { rows: [row] }));
-  const skip = (): Promise<void> =>
-    answer(async (row) => {
-      try {
-        await post("/api/review/skip", { row });
-        return true;
-      } catch (error) {
-        studio.fail(error);
-        return false;
-      }
-    });
-  const choose = (slot: number): Promise<void> =>
-    answer((row) => {
-      const place = studio.placeOfSlot(slot);
-      return place === undefined ? Promise.resolve(false) : studio.do("move", { rows: [row], kind: studio.category(place).key });
-    });
+  const answer = (given: Answer): Promise<void> =>
+    question ? tell("/api/review/answer", { question: question.id, odd: [...odd], ...given }) : Promise.resolve();
+  const skip = (): Promise<void> => (question ? tell("/api/review/skip", { question: question.id }) : Promise.resolve());
+  const choose = (slot: number): void => {
+    const place = studio.placeOfSlot(slot);
+    if (place !== undefined) void answer({ answer: "kind", kind: studio.category(place).key });
+  };
   const other = (): void => {
-    if (!question) return;
-    studio.select([question.row]);
-    studio.live.set({ dialog: { name: "move" } });
+    const answered = (place: number | "new"): void =>
+      void answer(place === "new" ? { answer: "new" } : { answer: "kind", kind: studio.category(place).key });
+    studio.live.set({ dialog: { name: "move", choose: answered } });
+  };
+  const no = (): void => (question?.topic === "merge" ? void answer({ answer: "no" }) : other());
+  const toggleOdd = (row: Row): void => {
+    const next = new Set(odd);
+    if (!next.delete(row)) next.add(row);
+    setOdd(next);
   };
   const keys = useRef<(key: string) => (() => unknown) | undefined>(() => undefined);
   keys.current = (key) => {
-    const option = question?.options[Number(key) - 1];
-    if (option) return () => choose(option.slot);
-    return { y: yes, n: skip, s: skip, o: other }[key];
+    if (!question) return undefined;
+    const slot = question.topic === "merge" ? undefined : question.options[Number(key) - 1];
+    if (slot !== undefined) return () => choose(slot);
+    return { y: () => answer({ answer: "yes" }), n: no, s: skip }[key];
   };
   useEffect(() => {
     const listen = (event: KeyboardEvent): void => {
@@ -99,21 +83,46 @@ export function Review(): JSX.Element {
     return () => removeEventListener("keydown", listen);
   }, []);
 
+  const waiting = !review || review.looking;
   return (
     <section id="review" ref={section} tabIndex={-1} aria-labelledby="review-heading">
       <div class="heading-line">
         <h2 id="review-heading">Review</h2>
         <span class="dim" id="review-progress" role="status">
-          {number(answered)} answered{left !== null && `, ${number(left)} left that are worth a look`}
+          {review && `${number(review.answered)} answered, ${number(review.left)} waiting, the most useful first`}
         </span>
       </div>
-      {left !== null && (
-        <progress class="review-bar" aria-label="Progress of the review" max={Math.max(answered + left, 1)} value={answered} />
+      {review && (
+        <progress
+          class="review-bar"
+          aria-label="Progress of the review"
+          max={Math.max(review.answered + review.left, 1)}
+          value={review.answered}
+        />
       )}
       {question ? (
-        <Ask key={question.row} question={question} yes={yes} skip={skip} choose={choose} other={other} />
+        <div class="ask" data-question={question.id} data-topic={question.topic} aria-busy={busy}>
+          {question.topic === "merge" ? (
+            <AskMerge question={question} odd={odd} toggleOdd={toggleOdd} />
+          ) : (
+            <AskSample question={question} odd={odd} toggleOdd={toggleOdd} choose={choose} />
+          )}
+          <p class="answer-buttons">
+            <button type="button" class="strong" id="answer-yes" aria-keyshortcuts="y" onClick={() => void answer({ answer: "yes" })}>
+              Yes <kbd>Y</kbd>
+            </button>
+            <button type="button" class="quiet" id="answer-no" aria-keyshortcuts="n" onClick={no}>
+              {question.topic === "merge" ? "No" : "No …"} <kbd>N</kbd>
+            </button>
+            <button type="button" class="quiet" id="answer-skip" aria-keyshortcuts="s" onClick={() => void skip()}>
+              Skip <kbd>S</kbd>
+            </button>
+          </p>
+        </div>
       ) : (
-        <p class="dim">{busy ? "Looking …" : "Nothing is left that is worth a look. Refit the run to let it learn from your answers."}</p>
+        <p class="dim">
+          {waiting ? "Looking for questions …" : "No question is left. Refit the run to let it learn from your answers."}
+        </p>
       )}
     </section>
   );
@@ -121,28 +130,25 @@ export function Review(): JSX.Element {
 
 interface AskProps {
   question: Question;
-  yes: () => Promise<void>;
-  skip: () => Promise<void>;
-  choose: (slot: number) => Promise<void>;
-  other: () => void;
+  odd: ReadonlySet<Row>;
+  toggleOdd: (row: Row) => void;
 }
 
-function Ask({ question, yes, skip, choose, other }: AskProps): JSX.Element | null {
+function AskSample({ question, odd, toggleOdd, choose }: AskProps & { choose: (slot: number) => void }): JSX.Element | null {
   const studio = useStudio();
   useLive((state) => state.described);
   const place = studio.placeOfSlot(question.slot);
-  if (place === undefined) return null;
+  const row = question.rows[0];
+  if (place === undefined || row === undefined) return null;
   const category = studio.category(place);
-  const sample = studio.sample(question.row);
-  const points = studio.store.get().points;
-  const options = question.options.flatMap((option) => {
-    const at = studio.placeOfSlot(option.slot);
-    return at === undefined ? [] : [{ ...option, category: studio.category(at), place: at }];
-  });
+  const sample = studio.sample(row);
+  const confidence = studio.store.get().points?.confidence[row] ?? 0;
   return (
-    <div class="ask" data-row={question.row}>
+    <>
       <div class="asked">
-        {sample.picture && <img class={studio.pictures.pixelated ? "picture pixelated" : "photo"} src={`/photo/${question.row}`} alt={sample.id ?? ""} />}
+        {sample.picture && (
+          <img class={studio.pictures.pixelated ? "picture pixelated" : "photo"} src={`/photo/${row}`} alt={sample.id ?? ""} />
+        )}
         {sample.text !== null && (
           <p class="whole-text" dir="auto">
             {sample.text || "(empty)"}
@@ -156,43 +162,87 @@ function Ask({ question, yes, skip, choose, other }: AskProps): JSX.Element | nu
         <p class="question">
           {question.topic === "label" ? "Its label looks wrong. Is this really " : "Is this "}
           <Swatch place={place} /> <Name category={category} />?{" "}
-          {question.topic === "member" && points && (
-            <span class="dim">{percent((points.confidence[question.row] ?? 0) / 255)} sure</span>
-          )}
+          {question.topic === "sample" && <span class="dim">{percent(confidence / 255)} sure</span>}
         </p>
-        <div class="compared">
-          <Preview rows={category.typical.slice(0, COMPARED)} />
-        </div>
-        <p class="answer-buttons">
-          <button type="button" class="strong" id="answer-yes" aria-keyshortcuts="y" onClick={() => void yes()}>
-            Yes <kbd>Y</kbd>
-          </button>
-          <button type="button" class="quiet" id="answer-skip" aria-keyshortcuts="s n" onClick={() => void skip()}>
-            No, or skip <kbd>N</kbd> <kbd>S</kbd>
-          </button>
-        </p>
-        <h3>Or is it</h3>
+        <Shown rows={question.typical} odd={odd} toggleOdd={toggleOdd} name={shownName(category)} />
+        {question.options.length > 0 && <h3>Or is it</h3>}
         <ol class="options">
-          {options.map(({ slot, share, category, place }, i) => (
-            <li key={slot}>
-              <button type="button" class="quiet option" aria-keyshortcuts={String(i + 1)} onClick={() => void choose(slot)}>
-                <kbd>{i + 1}</kbd>
-                <Swatch place={place} />
-                <Name category={category} />
-                <span class="dim">{percent(share)}</span>
-              </button>
-              <div class="compared small" aria-label={`Typical of ${shownName(category)}`}>
-                <Preview rows={category.typical.slice(0, 4)} />
-              </div>
-            </li>
+          {question.options.map((slot, i) => (
+            <Option key={slot} slot={slot} number={i + 1} choose={choose} />
           ))}
-          <li>
-            <button type="button" class="quiet option" aria-keyshortcuts="o" onClick={other}>
-              <kbd>O</kbd> Another of the {count(studio.report.categories.length, ["kind", "kinds"])} …
-            </button>
-          </li>
         </ol>
       </div>
+    </>
+  );
+}
+
+function Option({ slot, number, choose }: { slot: number; number: number; choose: (slot: number) => void }): JSX.Element | null {
+  const studio = useStudio();
+  const place = studio.placeOfSlot(slot);
+  if (place === undefined) return null;
+  const category = studio.category(place);
+  return (
+    <li>
+      <button type="button" class="quiet option" aria-keyshortcuts={String(number)} onClick={() => choose(slot)}>
+        <kbd>{number}</kbd>
+        <Swatch place={place} />
+        <Name category={category} />
+      </button>
+      <div class="compared small">
+        <Preview rows={category.typical.slice(0, 4)} />
+      </div>
+    </li>
+  );
+}
+
+function AskMerge({ question, odd, toggleOdd }: AskProps): JSX.Element | null {
+  const studio = useStudio();
+  const places = [question.slot, question.options[0] ?? -1].map((slot) => studio.placeOfSlot(slot));
+  const [one, other] = places;
+  if (one === undefined || other === undefined) return null;
+  const sides = [
+    { place: one, rows: question.typical },
+    { place: other, rows: question.rows },
+  ];
+  return (
+    <div class="both-sides">
+      <p class="question">Are these two one kind?</p>
+      {sides.map(({ place, rows }) => (
+        <div key={place} class="side">
+          <h3>
+            <Swatch place={place} /> <Name category={studio.category(place)} />{" "}
+            <span class="dim">{studio.counted(studio.category(place).size)}</span>
+          </h3>
+          <Shown rows={rows} odd={odd} toggleOdd={toggleOdd} name={shownName(studio.category(place))} />
+        </div>
+      ))}
     </div>
+  );
+}
+
+/** Samples that an answer confirms too, unless they are marked as odd. */
+function Shown({ rows, odd, toggleOdd, name }: { rows: readonly Row[]; name: string } & Omit<AskProps, "question">): JSX.Element {
+  const studio = useStudio();
+  useLive((state) => state.described);
+  const samples = rows.map((row) => studio.sample(row));
+  const pictures = samples.some(({ picture }) => picture);
+  return (
+    <>
+      <p class="dim shown-hint">With these, of which the answer is said too; click on one that does not belong.</p>
+      <ul class={pictures ? "tiles shown" : "lines shown"}>
+        {samples.map((sample) => (
+          <li key={sample.row}>
+            <button
+              type="button"
+              aria-pressed={odd.has(sample.row)}
+              aria-label={`${sample.id ?? sample.row} does not belong to ${name}`}
+              onClick={() => toggleOdd(sample.row)}
+            >
+              {pictures ? <Picture sample={sample} /> : <span dir="auto">{cut(sample.text ?? sample.id ?? "…", 220)}</span>}
+            </button>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }

@@ -111,22 +111,28 @@ export interface MergePreview {
   parts: { key: string; typical: Row[] }[];
 }
 
-/** A sample of which a person should say where it belongs. */
+/** Something to ask a person. */
 export interface Question {
-  row: Row;
-  /** "label": its label looks wrong. */
-  topic: "member" | "label";
+  id: number;
+  /** Does a sample belong to its kind; are two kinds one; is a label right? */
+  topic: "sample" | "merge" | "label";
   slot: number;
-  /** Kinds that are next most probable. */
-  options: { slot: number; share: number }[];
+  /** What is asked about; typical ones of the other kind, where the topic is "merge". */
+  rows: Row[];
+  /** Of the kind; a yes confirms them too. */
+  typical: Row[];
+  /** Kinds that may be right instead; the other one, where the topic is "merge". */
+  options: number[];
 }
 
 export interface Questions {
   n: number;
   questions: Question[];
-  /** How many are worth a look in all. */
+  answered: number;
+  /** In the queue. */
   left: number;
-  samples: Described[];
+  /** Whether more are being looked for. */
+  looking: boolean;
 }
 
 /** Rows ascending; [3, 7] stands for all from 3 to 7. */
