@@ -164,7 +164,7 @@ function AskSample({ question, odd, toggleOdd, choose }: AskProps & { choose: (s
           <Swatch place={place} /> <Name category={category} />?{" "}
           {question.topic === "sample" && <span class="dim">{percent(confidence / 255)} sure</span>}
         </p>
-        <Shown rows={question.typical} odd={odd} toggleOdd={toggleOdd} name={shownName(category)} />
+        <Shown rows={question.typical} odd={odd} toggleOdd={toggleOdd} name={shownName(category)} hint="Yes also confirms these; click on one that does not belong." />
         {question.options.length > 0 && <h3>Or is it</h3>}
         <ol class="options">
           {question.options.map((slot, i) => (
@@ -213,7 +213,7 @@ function AskMerge({ question, odd, toggleOdd }: AskProps): JSX.Element | null {
             <Swatch place={place} /> <Name category={studio.category(place)} />{" "}
             <span class="dim">{studio.counted(studio.category(place).size)}</span>
           </h3>
-          <Shown rows={rows} odd={odd} toggleOdd={toggleOdd} name={shownName(studio.category(place))} />
+          <Shown rows={rows} odd={odd} toggleOdd={toggleOdd} name={shownName(studio.category(place))} hint="No confirms that these belong here; click on one that does not." />
         </div>
       ))}
     </div>
@@ -221,14 +221,14 @@ function AskMerge({ question, odd, toggleOdd }: AskProps): JSX.Element | null {
 }
 
 /** Samples that an answer confirms too, unless they are marked as odd. */
-function Shown({ rows, odd, toggleOdd, name }: { rows: readonly Row[]; name: string } & Omit<AskProps, "question">): JSX.Element {
+function Shown({ rows, odd, toggleOdd, name, hint }: { rows: readonly Row[]; name: string; hint: string } & Omit<AskProps, "question">): JSX.Element {
   const studio = useStudio();
   useLive((state) => state.described);
   const samples = rows.map((row) => studio.sample(row));
   const pictures = samples.some(({ picture }) => picture);
   return (
     <>
-      <p class="dim shown-hint">With these, of which the answer is said too; click on one that does not belong.</p>
+      <p class="dim shown-hint">{hint}</p>
       <ul class={pictures ? "tiles shown" : "lines shown"}>
         {samples.map((sample) => (
           <li key={sample.row}>
