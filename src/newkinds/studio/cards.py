@@ -1,15 +1,17 @@
 """What stands on the card of a category, worked out when it is asked for and kept until the category changes."""
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from newkinds.editing import EditedRun
 from newkinds.kinds import exemplars
 from newkinds.labels import IntArray
-from newkinds.middles import blocks, category_middles
+from newkinds.middles import ROWS
 from newkinds.names import UNSURE
 from newkinds.report.content import DOUBTED, NEAREST, SHOWN_OTHERS, SHOWN_PICTURES, rounded
 from newkinds.run_folder import category_names, has_pictures
@@ -18,24 +20,43 @@ LOOKED_AT = 4096
 """Samples of a large category among which typical ones are looked for, at even distances."""
 
 
+MOST_FEATURES = 1 << 29
+"""Bytes of features that are kept as float32, which makes comparing them many times faster."""
+
+
 class Cards:
     """The cards of a run; whoever asks holds the run."""
 
     def __init__(self, run: EditedRun) -> None:
         self._run = run
+        self._most = SHOWN_PICTURES if has_pictures(run.folder) else SHOWN_OTHERS
         self.clear()
+
+    @cached_property
+    def features(self) -> npt.NDArray[Any]:
+        """Of all samples, of unit length."""
+        features = self._run.features
+        return np.asarray(features, dtype=np.float32) if features.size * 4 <= MOST_FEATURES else features
 
     def clear(self) -> None:
         """Forget all."""
         self._cards: dict[int, dict[str, Any]] = {}
-        self._middles: dict[int, npt.NDArray[np.float32]] = {}
-        self._most = SHOWN_PICTURES if has_pictures(self._run.folder) else SHOWN_OTHERS
+        self._sums: dict[int, npt.NDArray[np.float32]] = {}
 
     def forget(self, categories: Iterable[int]) -> None:
-        """Forget categories that changed or are gone."""
+        """Forget the cards of categories that changed or are gone."""
         for category in categories:
             self._cards.pop(category, None)
-            self._middles.pop(category, None)
+
+    def move(self, rows: IntArray, before: IntArray, after: IntArray) -> None:
+        """Samples have changed their category: the sums of both sides follow."""
+        if not self._sums:
+            return
+        features = np.asarray(self.features[rows], dtype=np.float32)
+        for sides, sign in ((before, -1), (after, 1)):
+            for category in np.unique(sides).tolist():
+                total = self._sums.get(category, np.zeros(features.shape[1], dtype=np.float32))
+                self._sums[category] = total + sign * features[sides == category].sum(axis=0)
 
     def of(self, category: dict[str, Any]) -> dict[str, Any]:
         """The card of a category of the record."""
@@ -45,11 +66,13 @@ class Cards:
         return {**card, "nearest": self._nearest(category["id"])}
 
     def middle(self, category: int) -> npt.NDArray[np.float32]:
-        """The mean of a category's features at unit length."""
-        if category not in self._middles:
-            missing = [c["id"] for c in self._run.record["categories"] if c["id"] not in self._middles]
-            self._make_middles(missing)
-        return self._middles[category]
+        """The mean of a category's features at unit length; zero for one without samples."""
+        if not self._sums:
+            self._sum_up()
+        total = self._sums.get(category)
+        if total is None or not (self._run.samples.categories == category).any():
+            return np.zeros(self.features.shape[1], dtype=np.float32)
+        return np.asarray(total / max(float(np.linalg.norm(total)), 1e-12), dtype=np.float32)
 
     def looked_at(self, members: IntArray) -> IntArray:
         """Members of a category, or of a large one some."""
@@ -62,7 +85,7 @@ class Cards:
         if not len(members):
             return members, members
         samples, some = self._run.samples, self.looked_at(members)
-        features = np.asarray(self._run.features[some], dtype=np.float32)
+        features = np.asarray(self.features[some], dtype=np.float32)
         middle = features.mean(axis=0)
         near, _ = exemplars(
             some, features @ middle, samples.confidence[some], samples.labelled[some], self._most[0]
@@ -89,22 +112,25 @@ class Cards:
         }
 
     def _nearest(self, category: int) -> list[tuple[int, float]]:
-        middle = self.middle(category)
         others = [c["id"] for c in self._run.record["categories"] if c["size"] and c["id"] != category]
+        middle = self.middle(category)
         if not others or not middle.any():
             return []
-        similarity = np.stack([self.middle(other) for other in others]) @ middle
+        sums = np.stack([self._sums[other] for other in others])
+        similarity = sums @ middle / np.maximum(np.linalg.norm(sums, axis=1), 1e-12)
         order = np.argsort(-similarity, kind="stable")[:NEAREST]
         return [(others[i], round(float(similarity[i]), 4)) for i in order.tolist()]
 
-    def _make_middles(self, categories: list[int]) -> None:
-        """The middles of some categories, in one pass over their samples."""
-        ids = np.array(sorted(categories), dtype=np.int64)
-        samples = self._run.samples.categories
-        places = np.minimum(np.searchsorted(ids, samples), len(ids) - 1)
-        rows = np.flatnonzero(ids[places] == samples)
-        middles = category_middles(self._run.features, places, len(ids), rows)
-        self._middles |= dict(zip(ids.tolist(), middles, strict=True))
+    def _sum_up(self) -> None:
+        """The sums of all categories, in one pass over the samples."""
+        ids = np.unique(self._run.samples.categories)
+        columns = np.searchsorted(ids, self._run.samples.categories)
+        sums = np.zeros((len(ids), self.features.shape[1]), dtype=np.float32)
+        for first in range(0, len(columns), ROWS):
+            part = np.asarray(self.features[first : first + ROWS], dtype=np.float32)
+            places = columns[first : first + ROWS], np.arange(len(part))
+            sums += csr_array((np.ones(len(part), dtype=np.float32), places), shape=(len(ids), len(part))) @ part
+        self._sums = dict(zip(ids.tolist(), sums, strict=True))
 
 
 def nearest_rows(
@@ -114,7 +140,10 @@ def nearest_rows(
     middle = np.asarray(features[wanted], dtype=np.float32).mean(axis=0)
     middle /= max(float(np.linalg.norm(middle)), 1e-12)
     similarity = np.concatenate(
-        [np.asarray(features[rows], dtype=np.float32) @ middle for rows in blocks(np.arange(len(features)))]
+        [
+            np.asarray(features[first : first + ROWS], dtype=np.float32) @ middle
+            for first in range(0, len(features), ROWS)
+        ]
     )
     similarity[wanted] = -np.inf
     most = min(most, len(similarity) - len(wanted))

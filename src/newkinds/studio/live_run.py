@@ -169,6 +169,7 @@ class LiveRun:
             touched = set(np.unique([self._ids[rows], self.edited.samples.categories[rows]]).tolist())
             touched |= {c["id"] for c in categories if ids_before.get(c["id"]) != c}
             gone = set(ids_before) - {category["id"] for category in categories}
+            self.cards.move(rows, self._ids[rows], self.edited.samples.categories[rows])
             self.cards.forget(touched | gone)
             self._remember(numbers)
             change = {

@@ -80,7 +80,7 @@ class Samples:
                 members = members[np.argsort(doubt, kind="stable")]
             elif order == "typical":
                 middle = self._live.cards.middle(int(self._live.by_key(key)["id"]))
-                closeness = np.asarray(run.features[members], dtype=np.float32) @ middle
+                closeness = np.asarray(self._live.cards.features[members], dtype=np.float32) @ middle
                 members = members[np.argsort(-closeness, kind="stable")]
         return self._page(members, first)
 
@@ -96,8 +96,8 @@ class Samples:
 
     def like(self, rows: IntArray, first: int) -> dict[str, Any]:
         """A page of the samples most like some others."""
-        with self._live.held() as run:
-            features = run.features
+        with self._live.held():
+            features = self._live.cards.features
         nearest, similarity = nearest_rows(features, rows, MOST_FOUND)
         shown = [round(float(value), 3) for value in similarity[first : first + PAGE]]
         return {**self._page(nearest, first), "similarity": shown}
