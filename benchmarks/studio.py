@@ -46,7 +46,7 @@ def make_run(folder: Path, n_samples: int, n_kinds: int, width: int, method: str
     encoder = {"name": "made up", "fingerprint": "0" * 64, "kind": "texts"}
     names = tuple(f"kind {i}" for i in range(n_known))
     collection = FeatureSet(features, labels, names=names, texts=texts, encoder=encoder)
-    settings: dict[str, Any] = {"lam": 0.3, "temperature": 10.0} if method == "pim" else {}
+    settings: dict[str, Any] = {"lam": 1.0, "temperature": 10.0} if method == "pim" else {}
     began = time.perf_counter()
     discovery = discover(collection, method=METHODS[method](n_kinds, random_state=0, **settings))
     seconds = time.perf_counter() - began

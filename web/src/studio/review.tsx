@@ -1,5 +1,5 @@
 /** The review: what is most worth a person's answer, one question at a time, one keystroke each. */
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { cut, Name, Swatch } from "../bits";
 import type { Row } from "../data";
@@ -84,6 +84,19 @@ export function Review(): JSX.Element {
   }, []);
 
   const waiting = !review || review.looking;
+  const buttons = question && (
+    <p class="answer-buttons">
+      <button type="button" class="strong" id="answer-yes" aria-keyshortcuts="y" onClick={() => void answer({ answer: "yes" })}>
+        Yes <kbd>Y</kbd>
+      </button>
+      <button type="button" class="quiet" id="answer-no" aria-keyshortcuts="n" onClick={no}>
+        {question.topic === "merge" ? "No" : "No …"} <kbd>N</kbd>
+      </button>
+      <button type="button" class="quiet" id="answer-skip" aria-keyshortcuts="s" onClick={() => void skip()}>
+        Skip <kbd>S</kbd>
+      </button>
+    </p>
+  );
   return (
     <section id="review" ref={section} tabIndex={-1} aria-labelledby="review-heading">
       <div class="heading-line">
@@ -103,21 +116,10 @@ export function Review(): JSX.Element {
       {question ? (
         <div class="ask" data-question={question.id} data-topic={question.topic} aria-busy={busy}>
           {question.topic === "merge" ? (
-            <AskMerge question={question} odd={odd} toggleOdd={toggleOdd} />
+            <AskMerge question={question} odd={odd} toggleOdd={toggleOdd} buttons={buttons} />
           ) : (
-            <AskSample question={question} odd={odd} toggleOdd={toggleOdd} choose={choose} />
+            <AskSample question={question} odd={odd} toggleOdd={toggleOdd} buttons={buttons} choose={choose} />
           )}
-          <p class="answer-buttons">
-            <button type="button" class="strong" id="answer-yes" aria-keyshortcuts="y" onClick={() => void answer({ answer: "yes" })}>
-              Yes <kbd>Y</kbd>
-            </button>
-            <button type="button" class="quiet" id="answer-no" aria-keyshortcuts="n" onClick={no}>
-              {question.topic === "merge" ? "No" : "No …"} <kbd>N</kbd>
-            </button>
-            <button type="button" class="quiet" id="answer-skip" aria-keyshortcuts="s" onClick={() => void skip()}>
-              Skip <kbd>S</kbd>
-            </button>
-          </p>
         </div>
       ) : (
         <p class="dim">
@@ -132,9 +134,10 @@ interface AskProps {
   question: Question;
   odd: ReadonlySet<Row>;
   toggleOdd: (row: Row) => void;
+  buttons: ComponentChildren;
 }
 
-function AskSample({ question, odd, toggleOdd, choose }: AskProps & { choose: (slot: number) => void }): JSX.Element | null {
+function AskSample({ question, odd, toggleOdd, buttons, choose }: AskProps & { choose: (slot: number) => void }): JSX.Element | null {
   const studio = useStudio();
   useLive((state) => state.described);
   const place = studio.placeOfSlot(question.slot);
@@ -165,6 +168,7 @@ function AskSample({ question, odd, toggleOdd, choose }: AskProps & { choose: (s
           {question.topic === "sample" && <span class="dim">{percent(confidence / 255)} sure</span>}
         </p>
         <Shown rows={question.typical} odd={odd} toggleOdd={toggleOdd} name={shownName(category)} hint="Yes also confirms these; click on one that does not belong." />
+        {buttons}
         {question.options.length > 0 && <h3>Or is it</h3>}
         <ol class="options">
           {question.options.map((slot, i) => (
@@ -195,7 +199,7 @@ function Option({ slot, number, choose }: { slot: number; number: number; choose
   );
 }
 
-function AskMerge({ question, odd, toggleOdd }: AskProps): JSX.Element | null {
+function AskMerge({ question, odd, toggleOdd, buttons }: AskProps): JSX.Element | null {
   const studio = useStudio();
   const places = [question.slot, question.options[0] ?? -1].map((slot) => studio.placeOfSlot(slot));
   const [one, other] = places;
@@ -216,12 +220,13 @@ function AskMerge({ question, odd, toggleOdd }: AskProps): JSX.Element | null {
           <Shown rows={rows} odd={odd} toggleOdd={toggleOdd} name={shownName(studio.category(place))} hint="No confirms that these belong here; click on one that does not." />
         </div>
       ))}
+      {buttons}
     </div>
   );
 }
 
 /** Samples that an answer confirms too, unless they are marked as odd. */
-function Shown({ rows, odd, toggleOdd, name, hint }: { rows: readonly Row[]; name: string; hint: string } & Omit<AskProps, "question">): JSX.Element {
+function Shown({ rows, odd, toggleOdd, name, hint }: { rows: readonly Row[]; name: string; hint: string } & Pick<AskProps, "odd" | "toggleOdd">): JSX.Element {
   const studio = useStudio();
   useLive((state) => state.described);
   const samples = rows.map((row) => studio.sample(row));

@@ -208,8 +208,7 @@ function isWithin(x: number, y: number, path: Path): boolean {
 
 function markSelected(context: CanvasRenderingContext2D, scene: Scene, selection: ReadonlySet<Row>, frame: HTMLElement): void {
   if (!selection.size) return;
-  const style = getComputedStyle(frame);
-  context.strokeStyle = style.getPropertyValue("--mark") || style.color;
+  context.strokeStyle = getComputedStyle(frame).color;
   context.lineWidth = selection.size > 2000 ? 1 : 1.75;
   const radius = scene.size / 2 + 1.5;
   context.beginPath();
