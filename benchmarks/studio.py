@@ -45,8 +45,10 @@ def make_run(folder: Path, n_samples: int, n_kinds: int, width: int, method: str
     texts = tuple(f"sample {i} about topic {t}, more words to look through" for i, t in enumerate(truth.tolist()))
     encoder = {"name": "made up", "fingerprint": "0" * 64, "kind": "texts"}
     names = tuple(f"kind {i}" for i in range(n_known))
-    collection = FeatureSet(features, labels, names=names, texts=texts, encoder=encoder)
-    settings: dict[str, Any] = {"lam": 1.0, "temperature": 10.0} if method == "pim" else {}
+    if method == "pim":
+        collection, settings = FeatureSet(features, labels, names=names), {"lam": 0.3, "temperature": 10.0}
+    else:
+        collection, settings = FeatureSet(features, labels, names=names, texts=texts, encoder=encoder), {}
     began = time.perf_counter()
     discovery = discover(collection, method=METHODS[method](n_kinds, random_state=0, **settings))
     seconds = time.perf_counter() - began
