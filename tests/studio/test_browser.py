@@ -371,7 +371,9 @@ def test_a_studio_killed_during_a_refit_has_lost_nothing(digits_run, tmp_path, p
         studio.end()
         state = EditedRun(run)
         assert n <= len(state.entries) <= n + 1
-        assert Client(process(run).address).ask("/api/state")["n"] == len(state.entries)
+        again = process(run)
+        assert Client(again.address).ask("/api/state")["n"] == len(state.entries)
+        again.end()
 
 
 def _wait_for_refit(client: Client, step: int) -> None:

@@ -188,6 +188,7 @@ def test_a_second_studio_of_a_run_is_refused_and_the_first_does_not_stop_the_com
         rename(run, "new-1", "eight")
     with opened(run):
         pass
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]
 
 
 def test_without_its_packages_the_studio_says_what_to_install(digits_run, monkeypatch):

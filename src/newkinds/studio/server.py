@@ -178,22 +178,31 @@ def only_studio(folder: Path) -> Iterator[None]:
         yield
         return
     path = folder.with_name(f".{folder.name}{LOCK}")
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    except OSError as error:
-        raise InputError(f"cannot write to {folder.parent}: {error.strerror or error}") from error
-    try:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise InputError(f"cannot write to {folder.parent}: {error.strerror or error}") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             owner = os.pread(descriptor, 40, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(descriptor)
             raise InputError(
                 f"a studio of {folder} is open already (process {owner}): use its page, or end it first"
             ) from None
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                break
+        os.close(descriptor)  # another studio has ended just now, and taken the file away
+    try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         yield
     finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
         os.close(descriptor)
 
 
