@@ -258,6 +258,23 @@ def test_a_lost_connection_is_shown_and_comes_back(texts_run, tmp_path, browser)
     context.close()
 
 
+def test_a_page_that_missed_something_catches_up(texts_run, tmp_path, browser):
+    run = copied(texts_run, tmp_path)
+    with in_thread(run) as address:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        seen = Seen(context.new_page())
+        seen.page.route("**/api/events", lambda route: route.abort())
+        seen.page.goto(address)
+        seen.page.locator("#connection").get_by_text("connection to the studio is lost").wait_for()
+        EditedRun(run).rename("new-2", "fees")
+        seen.page.unroute("**/api/events")
+        seen.page.locator("#connection").wait_for(state="detached")
+        until(lambda: seen.n == 1)
+        assert "fees" in seen.card("new-2").locator("h3").inner_text()
+        context.close()
+
+
 def test_hostile_texts_and_names_are_shown_as_text(hostile_run, tmp_path, look):
     with in_thread(copied(hostile_run, tmp_path)) as address, look(address) as seen:
         assert "</script><script>window.hacked=1</script>" in seen.page.locator("h1").inner_text()
@@ -323,12 +340,13 @@ def killed_while_editing(run: Path, process: Any, rng: random.Random) -> None:
     timer.start()
     with contextlib.suppress(OSError, ValueError, urllib.error.URLError, HTTPException):
         for i in range(10_000):
-            operation, content = [
+            operations: list[tuple[str, dict[str, Any]]] = [
                 ("move", {"rows": [rng.randrange(240)], "kind": rng.choice(["new-1", "new-2", "card"])}),
                 ("rename", {"kind": "new-1", "name": f"name {i} {rng.random()}"}),
                 ("create", {"rows": [rng.randrange(240)]}),
                 ("undo", {}),
-            ][i % 4]
+            ]
+            operation, content = operations[i % 4]
             with contextlib.suppress(urllib.error.HTTPError):
                 answered = client.ask(f"/api/do/{operation}", content)["n"]
     timer.join()

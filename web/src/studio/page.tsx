@@ -87,6 +87,17 @@ function Top({ themeChanged }: { themeChanged: () => void }): JSX.Element {
         <button type="button" id="theme" class="quiet" aria-label={`Switch to the ${other} theme`} onClick={toggle}>
           {other === "dark" ? "Dark" : "Light"}
         </button>
+        <button
+          type="button"
+          id="keys"
+          class="quiet"
+          aria-label="Keys"
+          title="Keys (?)"
+          aria-keyshortcuts="?"
+          onClick={() => studio.live.set({ dialog: { name: "keys" } })}
+        >
+          ?
+        </button>
       </div>
     </header>
   );
