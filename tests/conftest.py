@@ -10,6 +10,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import pytest
 from hypothesis import settings
 
+from tests.browsers import browser as browser
+
 # The same examples every time: a change is judged by what it changes, not by luck.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

@@ -1,8 +1,5 @@
-"""Runs to look at: digits, texts, photos, a hostile one; and a browser to look with."""
+"""Runs to look at: digits, texts, photos, a hostile one."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +13,6 @@ from newkinds.data.thumbnails import Thumbnails
 ENCODER = {"name": "made up", "fingerprint": "0" * 64}
 WORDS = {"card": "my card is lost", "rate": "the exchange rate", "pin": "change my PIN", "fee": "a fee was charged"}
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>&quot;'\u2028\u202e"
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--enable-unsafe-swiftshader",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 def grouped(n_categories: int, n: int, width: int = 12) -> tuple[np.ndarray, np.ndarray]:
@@ -101,18 +85,3 @@ def hostile_run(runs: Path) -> Path:
     )
     run = save(collection, 4, runs / "hostile", HOSTILE)
     return run
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """Chromium; where there is none, the tests that need it are skipped."""
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="pages are looked at with Playwright: pip install playwright"
-    )
-    if CHROMIUM is None:
-        assert "CI" not in os.environ, "the checks of a change need a browser: .ci/run installs chromium"
-        pytest.skip("there is no Chromium to look at pages with")
-    with api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield chromium
-        chromium.close()

@@ -10,7 +10,7 @@ import { cardId, useModel, useReport, type Model } from "./state";
 import { count, isSuggested, number, percent, renameCommand, shownName, stabilityWord } from "./words";
 
 /** True from the moment an element is about to come into view: hundreds of cards are drawn as they are needed. */
-function useSeen(): [{ current: HTMLElement | null }, boolean] {
+export function useSeen(): [{ current: HTMLElement | null }, boolean] {
   const element = useRef<HTMLElement | null>(null);
   const [seen, setSeen] = useState(false);
   useEffect(() => {

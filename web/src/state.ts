@@ -1,4 +1,4 @@
-/** What the report page knows: the report itself, which never changes, and the state that a person changes. */
+/** What the report page knows: the report itself, which only a studio replaces, and the state that a person changes. */
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import { categoryColours, type Colour, type Theme } from "./colours";
@@ -43,18 +43,16 @@ export interface Sample {
 
 export class Model {
   readonly store: Store<State>;
-  private readonly placeById: Map<number, number>;
+  private placeById: Map<number, number> = new Map();
   /** Names that several categories show, as suggestions may: they need their key beside them. */
-  private readonly shared: ReadonlySet<string>;
+  private shared: ReadonlySet<string> = new Set();
   private haystacks: { texts: Texts | null; words: Map<number, string> } = { texts: null, words: new Map() };
 
   constructor(
-    readonly report: Report,
+    public report: Report,
     readonly pictures: Pictures,
   ) {
-    this.placeById = new Map(report.categories.map((category, place) => [category.id, place]));
-    const names = report.categories.map(shownName);
-    this.shared = new Set(names.filter((name, place) => names.indexOf(name) !== place));
+    this.indexCategories();
     const theme = currentTheme();
     this.store = createStore<State>({
       points: null,
@@ -70,6 +68,15 @@ export class Model {
       colourBy: "kind",
       drawAll: false,
     });
+  }
+
+  /** To be called when the report was replaced. */
+  protected indexCategories(): void {
+    const { categories } = this.report;
+    this.placeById = new Map(categories.map((category, place) => [category.id, place]));
+    const names = categories.map(shownName);
+    this.shared = new Set(names.filter((name, place) => names.indexOf(name) !== place));
+    this.haystacks = { texts: null, words: new Map() };
   }
 
   /** Where a category stands in `report.categories`; undefined for an id that is not there. */

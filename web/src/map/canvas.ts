@@ -9,8 +9,9 @@ const FULL = 65535;
 export class CanvasRenderer implements Renderer {
   readonly name = "canvas";
   private readonly context: CanvasRenderingContext2D | null;
-  private readonly wide: Uint16Array;
-  private readonly narrow: Uint8Array;
+  private wide = new Uint16Array(0);
+  private narrow = new Uint8Array(0);
+  private n = 0;
   private paints: Paint | null = null;
   /** Colours as one number a pixel. Pixels replace each other, so alpha is mixed with the paper beforehand. */
   private palette = new Uint32Array(0);
@@ -20,11 +21,16 @@ export class CanvasRenderer implements Renderer {
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
-    private readonly cloud: Cloud,
+    cloud: Cloud,
   ) {
     this.context = canvas.getContext("2d");
+    this.load(cloud);
+  }
+
+  load(cloud: Cloud): void {
     this.wide = new Uint16Array(cloud.packed);
     this.narrow = new Uint8Array(cloud.packed);
+    this.n = cloud.n;
   }
 
   paint(paint: Paint): void {
@@ -63,7 +69,7 @@ export class CanvasRenderer implements Renderer {
     const shiftX = width / 2 - view.x * view.scale.x * ratio;
     const shiftY = height / 2 + view.y * view.scale.y * ratio;
     const byteOfMeasure = measure === "confidence" ? 6 : 7;
-    for (let i = 0; i < this.cloud.n; i++) {
+    for (let i = 0; i < this.n; i++) {
       const place = wide[4 * i + 2]!;
       if ((alphas[place] === 0) !== dimmed) continue;
       const x = Math.round(wide[4 * i]! * scaleX + shiftX);

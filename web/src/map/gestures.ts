@@ -1,13 +1,22 @@
 /** Mouse, touch, wheel and keys on the map. */
 import type { Scene } from "./scene";
 
+export type Target = { row: number } | { place: number };
+
 export interface Gestures {
   /** The cursor is over a point (null: none), at a pixel of the map. */
   hovered(row: number | null, x: number, y: number): void;
   /** A point or a name was chosen; with a finger one first sees what it is. */
-  chosen(target: { row: number } | { place: number } | null, touch: boolean, x: number, y: number): void;
+  chosen(target: Target | null, touch: boolean, x: number, y: number, event: PointerEvent): void;
   /** The view has moved. */
   moved(): void;
+  /** Where points can be chosen with a lasso. */
+  lasso?: {
+    /** Whether a drag draws a lasso, without the Shift key too. */
+    always(): boolean;
+    /** The path so far, in pixels; `done` when the button is let go, `path` is null when it was called off. */
+    drawn(path: readonly [number, number][] | null, done: boolean, event: PointerEvent): void;
+  };
 }
 
 const DRAG = 4;
@@ -19,6 +28,7 @@ const PAUSE = 250;
 export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): () => void {
   const pointers = new Map<number, { x: number; y: number }>();
   let travelled = 0;
+  let path: [number, number][] | null = null;
   let lastElsewhere = 0;
   const { view } = scene;
 
@@ -28,7 +38,7 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
   };
   const moved = (): void => {
     // At home a finger that moves up or down scrolls the page; once zoomed in it moves the map.
-    element.style.touchAction = view.zoom > 1.01 ? "none" : "pan-y";
+    element.style.touchAction = view.zoom > 1.01 || gestures.lasso?.always() ? "none" : "pan-y";
     scene.redraw();
     gestures.moved();
   };
@@ -46,6 +56,7 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
     const [x, y] = spot(event);
     pointers.set(event.pointerId, { x, y });
     if (pointers.size === 1) travelled = 0;
+    path = gestures.lasso && pointers.size === 1 && (event.shiftKey || gestures.lasso.always()) ? [[x, y]] : null;
     element.setPointerCapture(event.pointerId);
   };
   const move = (event: PointerEvent): void => {
@@ -54,7 +65,8 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
     if (!before) {
       if (event.pointerType === "touch") return;
       const row = scene.pointAt(x, y, REACH.mouse);
-      element.style.cursor = row !== null || scene.labelAt(x, y) !== null ? "pointer" : "grab";
+      const over = row !== null || scene.labelAt(x, y) !== null;
+      element.style.cursor = over ? "pointer" : event.shiftKey || gestures.lasso?.always() ? "crosshair" : "grab";
       scene.hover(row);
       gestures.hovered(row, x, y);
       return;
@@ -64,10 +76,15 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
     const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
     if (other) {
       travelled = Infinity;
+      if (path) gestures.lasso?.drawn((path = null), false, event);
       const stretch = Math.hypot(x - other.x, y - other.y) / Math.max(Math.hypot(before.x - other.x, before.y - other.y), 1);
       view.pan((x - before.x) / 2, (y - before.y) / 2);
       view.zoomAt((x + other.x) / 2, (y + other.y) / 2, stretch);
       moved();
+    } else if (travelled > DRAG && path) {
+      leave();
+      path.push([x, y]);
+      gestures.lasso?.drawn(path, false, event);
     } else if (travelled > DRAG) {
       element.style.cursor = "grabbing";
       leave();
@@ -77,7 +94,13 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
   };
   const up = (event: PointerEvent): void => {
     const pressed = pointers.delete(event.pointerId);
-    element.style.cursor = "grab";
+    element.style.cursor = gestures.lasso?.always() ? "crosshair" : "grab";
+    if (path && travelled > DRAG && travelled < Infinity) {
+      gestures.lasso?.drawn(event.type === "pointercancel" ? null : path, true, event);
+      path = null;
+      return;
+    }
+    path = null;
     if (event.type === "pointercancel" || !pressed || pointers.size || travelled > DRAG) return;
     const touch = event.pointerType === "touch";
     const [x, y] = spot(event);
@@ -86,7 +109,7 @@ export function listen(element: HTMLElement, scene: Scene, gestures: Gestures): 
     // A name wins only where no point is right under the cursor.
     const close = scene.pointAt(x, y, 4);
     if (touch) scene.hover(row);
-    gestures.chosen(place !== null && close === null ? { place } : row !== null ? { row } : null, touch, x, y);
+    gestures.chosen(place !== null && close === null ? { place } : row !== null ? { row } : null, touch, x, y, event);
   };
 
   const wheel = (event: WheelEvent): void => {

@@ -20,7 +20,10 @@ export function Legend(): JSX.Element {
   const model = useModel();
   const lit = useReport((state) => state.lit);
   const [query, setQuery] = useState("");
-  const places = useMemo(() => [...model.listed("new", "", "size"), ...model.listed("known", "", "size")], []);
+  const places = useMemo(
+    () => [...model.listed("new", "", "size"), ...model.listed("known", "", "size")],
+    [model.report],
+  );
   const words = query.toLowerCase().trim();
   const shown = places.filter((place) => {
     const category = model.category(place);

@@ -5,11 +5,11 @@ import { cut, ExtraKey, Name, Swatch } from "../bits";
 import { Picture } from "../samples";
 import { useModel, useReport, type Model } from "../state";
 import { isSuggested, number, percent } from "../words";
-import { listen } from "./gestures";
+import { listen, type Target } from "./gestures";
 import { Legend } from "./legend";
 import { Scene, type Look } from "./scene";
 
-interface Tip {
+export interface Tip {
   row: number;
   x: number;
   y: number;
@@ -17,7 +17,7 @@ interface Tip {
   touch: boolean;
 }
 
-const look = (model: Model): Look => {
+export const look = (model: Model): Look => {
   const { theme, colours, colourBy, lit } = model.store.get();
   return { theme, colours, colourBy, lit };
 };
@@ -73,7 +73,7 @@ function Stage(): JSX.Element {
       shown = next;
       drawing.show(next);
     });
-    const placeOf = (target: { row: number } | { place: number }): number =>
+    const placeOf = (target: Target): number =>
       "row" in target ? points.category[target.row]! : target.place;
     const stop = listen(overlay.current, drawing, {
       hovered: (row, x, y) =>
@@ -123,12 +123,12 @@ function Stage(): JSX.Element {
 }
 
 /** For tests: an address that ends in ?map=webgl2 or ?map=canvas says what draws. */
-function wantedRenderer(): "webgl2" | "canvas" | null {
+export function wantedRenderer(): "webgl2" | "canvas" | null {
   const wanted = new URLSearchParams(location.search).get("map");
   return wanted === "webgl2" || wanted === "canvas" ? wanted : null;
 }
 
-function isShown(scene: Scene, place: number): boolean {
+export function isShown(scene: Scene, place: number): boolean {
   const middle = scene.cloud.middles[place];
   return !!middle && scene.view.shows(middle.x, middle.y);
 }
@@ -136,7 +136,7 @@ function isShown(scene: Scene, place: number): boolean {
 /** Room a tooltip takes, to keep it inside the map. */
 const TIP = { width: 272, height: 190 };
 
-function Tooltip({ tip, place, frame }: { tip: Tip; place: number; frame: HTMLElement | null }): JSX.Element {
+export function Tooltip({ tip, place, frame }: { tip: Tip; place: number; frame: HTMLElement | null }): JSX.Element {
   const model = useModel();
   const points = useReport((state) => state.points);
   const category = model.category(place);

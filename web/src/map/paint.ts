@@ -1,5 +1,6 @@
 /** What a renderer of points takes and does. */
 import type { Colour } from "../colours";
+import type { Cloud } from "./cloud";
 import type { View } from "./view";
 
 /** How opaque dimmed points are. */
@@ -20,6 +21,8 @@ export interface Paint {
 
 export interface Renderer {
   readonly name: "webgl2" | "canvas";
+  /** Takes over points that have changed, as many as before. */
+  load(cloud: Cloud): void;
   /** Takes over new colours; the next frame shows them. */
   paint(paint: Paint): void;
   /** Draws all points; `size` is a point's width in pixels of the page, `ratio` device pixels for each of those. */

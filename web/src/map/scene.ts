@@ -33,13 +33,15 @@ export interface SceneOptions {
   wanted: "webgl2" | "canvas" | null;
   /** WebGL2 is gone or too slow: start again on a fresh canvas, with "canvas" wanted. */
   lost: () => void;
+  /** Draws more above the names, in pixels of the page. */
+  above?: (context: CanvasRenderingContext2D, scene: Scene) => void;
 }
 
 export class Scene {
-  readonly cloud: Cloud;
+  cloud: Cloud;
   readonly view: View;
   readonly renderer: Renderer;
-  private readonly labels: Labels;
+  private labels: Labels;
   private readonly overlay: CanvasRenderingContext2D;
   private look: Look;
   private hovered: number | null = null;
@@ -50,7 +52,7 @@ export class Scene {
     private readonly canvas: HTMLCanvasElement,
     private readonly overlayCanvas: HTMLCanvasElement,
     points: Points,
-    private readonly categories: readonly Category[],
+    private categories: readonly Category[],
     look: Look,
     private readonly options: SceneOptions,
   ) {
@@ -62,6 +64,15 @@ export class Scene {
     this.renderer = createRenderer(canvas, this.cloud, options);
     this.labels = new Labels(this.cloud, categories, overlay);
     this.look = look;
+    this.show(look);
+  }
+
+  /** Takes over points and categories that have changed; the view stays. */
+  update(points: Points, categories: readonly Category[], look: Look): void {
+    this.categories = categories;
+    this.cloud = new Cloud(points, categories);
+    this.renderer.load(this.cloud);
+    this.labels = new Labels(this.cloud, categories, this.overlay);
     this.show(look);
   }
 
@@ -127,7 +138,7 @@ export class Scene {
   }
 
   /** A point's width: fewer points are larger, and they grow a little with the zoom. */
-  private get size(): number {
+  get size(): number {
     const { width, height, zoom } = this.view;
     const room = Math.sqrt((width * height) / Math.max(this.cloud.n, 1));
     return Math.min(Math.min(Math.max(room * 0.5, 2.2), 6.5) * zoom ** 0.3, 14);
@@ -142,6 +153,7 @@ export class Scene {
     this.overlay.setTransform(fine, 0, 0, fine, 0, 0);
     this.overlay.clearRect(0, 0, this.view.width, this.view.height);
     this.labels.draw(this.view, lit, css(INK[theme]), css(PAPER[theme]));
+    this.options.above?.(this.overlay, this);
     if (this.hovered !== null) this.ring(this.hovered, css(INK[theme]));
     counters.drawn = this.cloud.n;
     counters.frames++;

@@ -93,6 +93,10 @@ export class WebGLRenderer implements Renderer {
     return new WebGLRenderer(canvas, gl, program, cloud.n, onLost);
   }
 
+  load(cloud: Cloud): void {
+    this.gl.bufferData(this.gl.ARRAY_BUFFER, cloud.packed, this.gl.STATIC_DRAW);
+  }
+
   paint({ colours, alphas, ramp, measure, shade }: Paint): void {
     this.anyDimmed = alphas.includes(0);
     this.texture(0, LINE, Math.max(1, Math.ceil(colours.length / LINE)), colours, alphas);
