@@ -118,3 +118,8 @@ def test_texts_without_words_fall_back_on_their_neighbours() -> None:
     names = suggest_names(features, columns, ["card", "new-1", "new-2"], 1, texts)
     assert names == {1: "PIN", 2: "near card"}
     assert suggest_names(features, columns, ["a", "b", "c"], 0, None) == {}
+
+
+def test_a_category_without_texts_gets_no_name() -> None:
+    texts = ["my card is lost", "I lost a card", "Lost card!", "change the PIN", "new PIN please", "the PIN?"]
+    assert set(suggest_by_words(texts, np.array([0, 0, 0, 2, 2, 2]), [0, 1, 2, 3])) == {0, 2}

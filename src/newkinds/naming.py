@@ -85,7 +85,7 @@ def suggest_by_words(texts: Sequence[str], columns: IntArray, wanted: Sequence[i
     columns : ndarray of shape (texts,)
         The category of each text, from 0 on.
     wanted : sequence of int
-        The categories to name. One whose texts have no word in common gets no name.
+        The categories to name. One without texts, or whose texts have no word in common, gets no name.
 
     Examples
     --------
@@ -95,7 +95,8 @@ def suggest_by_words(texts: Sequence[str], columns: IntArray, wanted: Sequence[i
     """
     rows = _looked_at(columns)
     vocabulary = _Vocabulary([texts[row][:LONGEST_TEXT] for row in rows.tolist()])
-    shares, sizes = vocabulary.shares(columns[rows], int(columns.max(initial=0)) + 1)
+    # The last category may have no texts.
+    shares, sizes = vocabulary.shares(columns[rows], max([int(columns.max(initial=0)), *wanted]) + 1)
     totals = np.asarray(shares.sum(axis=0)).ravel()
     n_others = max(int((sizes > 0).sum()) - 1, 1)
     names: dict[int, str] = {}
