@@ -393,6 +393,8 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
         "novelty": pa.types.is_floating,
     }
     optional = {
+        "name": pa.types.is_string,
+        "kind": pa.types.is_string,
         "given": pa.types.is_boolean,
         "confirmed": pa.types.is_boolean,
         "suggestion": pa.types.is_string,

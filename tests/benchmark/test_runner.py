@@ -169,6 +169,7 @@ def test_all_code_that_computes_is_part_of_the_fingerprint() -> None:
         "data",
         "errors.py",
         "names.py",
+        "progress.py",
         "raw_samples.py",
         "runtime.py",
         "staging.py",
