@@ -74,6 +74,7 @@ def test_a_run_is_summed_up_the_kinds_first_and_the_settings_last() -> None:
         "Warning: one is empty",
         "",
         "Next:",
+        "newkinds studio 'runs/my run' look and correct, in the browser",
         "newkinds show 'runs/my run' new-1 one kind: typical, doubtful, alike",
         "newkinds rename 'runs/my run' new-1 \"…\" a name for a new kind",
         "newkinds export 'runs/my run' kinds.csv a table of the samples; kinds.xlsx for Excel",
@@ -367,7 +368,7 @@ def test_nothing_in_a_run_has_power_over_the_terminal() -> None:
     assert f"Warning: {SHOWN}" in lines
     assert "newkinds show 'runs/my run' 1 one kind: typical, doubtful, alike" in lines
     assert any(line.startswith(f"1 {SHOWN} new {SHOWN[:10]}") and "… 2,500 0" in line for line in lines)
-    assert len(lines) == 19
+    assert len(lines) == 20
     assert not any(character in "".join(lines) for character in "\x1b\r\x9b\u202e\u2028")
 
 

@@ -168,6 +168,7 @@ def _show_next(console: Console, record: dict[str, Any], run: Path) -> None:
         steps.insert(0, (f"newkinds show {place} {_as_argument(kinds[0])}", "one kind: typical, doubtful, alike"))
     if new := next((c for c in kinds if c["kind"] == "new" and not c["named"]), None):
         steps.insert(1, (f'newkinds rename {place} {_as_argument(new)} "…"', "a name for a new kind"))
+    steps.insert(0, (f"newkinds studio {place}", "look and correct, in the browser"))
     width = max(len(command) for command, _ in steps)
     if (run / REPORT_FILE).is_file():
         console.print(f"\nReport: {_shown(page_address(run / REPORT_FILE))}", soft_wrap=True)

@@ -10,6 +10,7 @@ import pytest
 
 from newkinds.editing import EditedRun, rename
 from newkinds.run_folder import read_predictions, read_run
+from newkinds.studio.live_run import LiveRun
 from tests.studio.conftest import asked, copied, until
 
 
@@ -349,3 +350,11 @@ def test_a_fault_is_no_secret_to_the_terminal_but_to_the_page(digits_client, mon
     assert answer.status_code == 500
     assert "ZeroDivision" not in answer.text
     assert "ZeroDivisionError" in caplog.text
+
+
+def test_typical_samples_of_a_known_kind_carry_its_label(digits_run):
+    live = LiveRun(digits_run)
+    given = live.edited.samples.given
+    cards = {card["key"]: card for card in live.state()["categories"]}
+    assert given[cards["0"]["typical"]].all()
+    assert not given[cards["new-1"]["typical"]].any()

@@ -81,10 +81,15 @@ class Cards:
         return members[np.linspace(0, len(members) - 1, LOOKED_AT).astype(np.int64)]
 
     def typical(self, members: IntArray) -> tuple[IntArray, IntArray]:
-        """Typical and doubtful samples among some: see `newkinds.kinds.exemplars`."""
+        """Typical and doubtful samples among some: see `newkinds.kinds.exemplars`.
+
+        Where enough are labelled, the typical ones are among those: what a kind is, its labels say.
+        """
         if not len(members):
             return members, members
-        samples, some = self._run.samples, self.looked_at(members)
+        samples = self._run.samples
+        labelled = members[samples.labelled[members]]
+        some = self.looked_at(labelled if len(labelled) >= self._most[0] else members)
         features = np.asarray(self.features[some], dtype=np.float32)
         middle = features.mean(axis=0)
         near, _ = exemplars(
