@@ -8,6 +8,7 @@ Whoever writes holds the run (`newkinds.staging.claimed`), so that entries follo
 """
 
 import json
+import operator
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -37,12 +38,14 @@ from newkinds.staging import bring_to_disk, sync_folder
 JOURNAL_FILE = "journal.jsonl"
 LARGEST_JOURNAL = 1 << 28
 """Bytes of the largest journal that is read."""
+MOST_ROWS = 1 << 40
+"""More samples than any run has."""
 AUTHORS = ("person", "update", "refit")
 VERSION_DIGITS = 4
 
 
 def _is_row(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_ROWS
 
 
 def _are_rows(value: Any) -> bool:
@@ -186,7 +189,8 @@ class Journal:
         time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         entry = Entry(len(self.entries) + 1, time, by, op, arguments, outcome, reason)
         try:
-            line = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+            text = json.dumps(asdict(entry), ensure_ascii=False, allow_nan=False, default=operator.index)
+            line = text.encode() + b"\n"
         except UnicodeEncodeError as error:
             raise InputError(f"the journal holds text in UTF-8, which cannot write {error.object!r}") from error
         if self._n_bytes + len(line) > LARGEST_JOURNAL:

@@ -305,3 +305,73 @@ def test_labels_of_an_opened_run_are_as_they_stand(run: Path) -> None:
     collection = newkinds.open_run(run).collection
     assert collection.n_labelled == 32
     assert collection.name_of(int(collection.labels[0])) == "bee"
+
+
+# Beside others
+
+BATCHES: dict[str, list[str]] = {
+    "undone at once": ["move", "undo"],
+    "done again twice": ["move", "rename", "undo", "undo", "redo", "redo"],
+    "after a refit": ["refit", "move", "create"],
+    "across a refit": ["move", "refit", "undo", "redo", "rename"],
+}
+
+
+@pytest.mark.parametrize("with_samples", [True, False])
+@pytest.mark.parametrize("batch", BATCHES)
+def test_a_reader_that_catches_up_with_several_entries_sees_what_a_new_one_sees(
+    run: Path, batch: str, with_samples: bool
+) -> None:
+    reader, writer = EditedRun(run), EditedRun(run)
+    if with_samples:
+        assert len(reader.samples.categories)
+    for op in BATCHES[batch]:
+        if op == "refit":
+            newkinds.editing.refit(writer)
+        else:
+            arguments = {"move": ([3, 4], "new-1"), "rename": ("new-2", "bee"), "create": ([5, 6],)}
+            getattr(writer, op)(*arguments.get(op, ()))
+    reader.refresh()
+    fresh = EditedRun(run)
+    assert reader.record == fresh.record
+    for name, array in vars(fresh.samples).items():
+        np.testing.assert_array_equal(getattr(reader.samples, name), array)
+    born = reader.create([7, 8])  # an id of its own, and a journal that can still be read
+    assert EditedRun(run).record == reader.record
+    assert born.outcome["born"][0]["id"] not in ids_used(read_journal(run)[:-1])
+
+
+def ids_used(entries: Any) -> set[int]:
+    return {new["id"] for entry in entries for new in entry.outcome.get("born", ())} | set(range(6))
+
+
+def test_a_new_key_is_no_name_that_a_person_gave(run: Path) -> None:
+    edited = EditedRun(run)
+    edited.rename("new-1", "new-4")
+    edited.split("new-2", 3)
+    shown = [category["name"] for category in edited.record["categories"]]
+    assert len(set(shown)) == len(shown)
+    assert {"new-5", "new-6"} <= set(shown)
+
+
+def test_numbers_of_numpy_name_categories_too(run: Path) -> None:
+    edited = EditedRun(run)
+    category = edited.samples.categories[edited.members("new-1")][0]
+    assert isinstance(category, np.int64)
+    edited.rename(category, "bee")  # type: ignore[arg-type]  # as people who use NumPy will
+    assert names(run)[3:] == ["bee", "new-2", "new-3"]
+
+
+def test_a_split_into_nothing_or_into_too_many_is_refused(run: Path) -> None:
+    with pytest.raises(InputError, match="two or more"):
+        EditedRun(run).split("new-1", parts=[])
+    with pytest.raises(InputError, match="2 to 20 parts; got 21"):
+        EditedRun(run).split("new-1", 21)
+
+
+def test_rows_that_no_run_has_are_refused_in_a_journal(run: Path) -> None:
+    move(run, [3], "new-1")
+    path = run / "journal.jsonl"
+    path.write_text(path.read_text().replace("[3]", f"[{10**20}]"))
+    with pytest.raises(InputError, match="damaged"):
+        read_run(run)

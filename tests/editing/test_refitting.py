@@ -1,13 +1,14 @@
 """Refitting a run: versions, what stays, what is learnt, and what a kill leaves."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import newkinds
 from newkinds import InputError
-from newkinds.editing import EditedRun, refit
+from newkinds.editing import EditedRun, refit, refitting
 from newkinds.run_folder import read_predictions, read_run, verify_run
 from newkinds.runtime import listening
 from tests.editing.conftest import X
@@ -139,3 +140,22 @@ def test_a_run_of_k_means_is_not_refitted(tmp_path: Path) -> None:
     folder = newkinds.discover(X, method="kmeans", n_categories=3).save(tmp_path / "run", with_map=False)
     with pytest.raises(InputError, match="cannot be refitted; discover again"):
         refit(folder)
+
+
+def test_a_refit_that_comes_too_late_leaves_the_version_of_another_alone(run: Path) -> None:
+    late, early = EditedRun(run), EditedRun(run)
+    fit_again = refitting._fitted_again
+
+    def with_another_meanwhile(*arguments: Any) -> Any:
+        result = fit_again(*arguments)
+        if arguments[0] is late:
+            early.move(list(range(10)), "new-1")
+            refitting.refit(early)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refitting, "_fitted_again", with_another_meanwhile)
+        with pytest.raises(InputError, match="refit"):
+            refitting.refit(late)
+    assert EditedRun(run).samples.confirmed[:10].all()
+    assert EditedRun(run).version == "0002"

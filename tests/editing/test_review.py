@@ -59,3 +59,16 @@ def test_what_was_answered_is_not_asked_again(run: Path) -> None:
             if question.topic != "merge" and question.category in {c["id"] for c in edited.record["categories"]}:
                 answer_question(edited, question, "yes")
         refit(edited)
+
+
+def test_a_yes_says_nothing_of_samples_that_went_elsewhere_meanwhile(run: Path) -> None:
+    edited, other = EditedRun(run), EditedRun(run)
+    question = question_about(edited, int(edited.members("new-1")[0]))
+    moved = question.typical[0]
+    new = other.create([moved]).outcome["born"][0]["id"]
+    other.undo()
+    other.split("new-1", parts=[[moved], [row for row in other.members("new-1").tolist() if row != moved]])
+    answer_question(edited, question, "yes")
+    assert edited.samples.confirmed[[*question.samples, *question.typical[1:]]].all()
+    assert not edited.samples.confirmed[moved]
+    assert new not in edited.samples.categories  # undone ids are never used again

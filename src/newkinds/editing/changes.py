@@ -42,6 +42,10 @@ class Change:
         return len(self._born)
 
     @property
+    def born_keys(self) -> set[str]:
+        return {category["key"] for category in self._born}
+
+    @property
     def is_empty(self) -> bool:
         return not self.outcome()
 

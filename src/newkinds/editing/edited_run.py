@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from newkinds.methods import CategoryDiscoverer
 
 
+NOTHING = np.empty(0, dtype=np.int64)
+
+
 class EditedRun(OpenedRun):
     """A run that is being edited.
 
@@ -116,7 +119,7 @@ class EditedRun(OpenedRun):
         def outcome() -> dict[str, Any]:
             chosen, members = self.category(category), self.members(category)
             rows = self.preview_split(category, k).parts if parts is None else [self.rows(part) for part in parts]
-            together = np.sort(np.concatenate(rows))
+            together = np.sort(np.concatenate([NOTHING, *rows]))
             if len(rows) < 2 or not np.array_equal(together, members):
                 raise InputError(
                     f"the parts of a split should be two or more and hold each of the {len(members)} samples of "
@@ -211,9 +214,10 @@ class EditedRun(OpenedRun):
 
     def bear(self, change: Change, name: str | None = None) -> int:
         """A new category: an id and a key that nobody has ever had."""
-        keys = {category["key"] for category in self._standing.record["categories"]}
+        categories = self._standing.record["categories"]
+        taken = {c[part].casefold() for c in categories for part in ("key", "name")} | change.born_keys
         number = self._last[1] + change.n_born + 1
-        while f"new-{number}" in keys:  # a label may be called so
+        while f"new-{number}" in taken:  # a label, or a name that a person gave
             number += 1
         return change.bear(self._last[0] + change.n_born + 1, f"new-{number}", name)
 

@@ -175,8 +175,11 @@ class OpenedRun:
     def refresh(self) -> list[Entry]:
         """Read what others have done since, and return it."""
         added = self._journal.refresh()
-        for entry in added:
-            self._take(entry)
+        if len(added) == 1:
+            self._take(added[0])
+        elif added:  # what is done and undone is known of the whole journal only
+            self._count(added)
+            self._replay(with_samples=self._standing.samples is not None)
         return added
 
     @contextmanager
@@ -212,9 +215,7 @@ class OpenedRun:
 
     def _take(self, entry: Entry) -> None:
         """Apply an entry that is in the journal."""
-        self._last = last_used(
-            {"categories": [], "last": dict(zip(("id", "key"), self._last, strict=True))}, [entry]
-        )
+        self._count([entry])
         last = self._done[-1] if entry.op == "undo" else entry
         self._done, self._undone = effective_entries(self._journal.entries)
         again = self._done[-1] if entry.op == "redo" else entry
@@ -224,6 +225,11 @@ class OpenedRun:
             self._standing.revert()
         else:
             self._standing.apply(again)
+
+    def _count(self, entries: Sequence[Entry]) -> None:
+        """Remember the ids and keys that entries used."""
+        last = dict(zip(("id", "key"), self._last, strict=True))
+        self._last = last_used({"categories": [], "last": last}, entries)
 
     def _replay(self, with_samples: bool = False) -> None:
         """Read the present version, and apply what was done since."""

@@ -250,11 +250,16 @@ def _add_version(
         if any(entry.op == "refit" and entry.outcome["version"] == place.name for entry in run.entries):
             raise InputError(f"{run.folder} was refitted by another command meanwhile; see `newkinds history`")
 
-    with staged(run.folder / VERSIONS / version, folder=True, replace=check) as stage:
-        _write(stage, record, model, table, run)
-    with run.held():
+    def check_unedited() -> None:
+        run.refresh()
         if len(run.entries) != n_entries:
             raise InputError(f"{run.folder} was edited while it was refitted; refit it again")
+
+    with run.held():  # from the version to its entry: another refit may not put its own in between
+        check_unedited()
+        with staged(run.folder / VERSIONS / version, folder=True, replace=check) as stage:
+            _write(stage, record, model, table, run)
+        check_unedited()  # whoever listens to the progress may edit
         return run.append("refit", {}, {"version": version}, by="refit", reason=reason)
 
 

@@ -119,7 +119,8 @@ def answer_question(
     reason : str
         Written down with it.
     """
-    shown = np.setdiff1d([*question.samples, *question.typical], odd)
+    run.refresh()
+    shown = np.setdiff1d(_still_there(run, question), odd)
     if answer == "yes" and question.topic == "merge":
         pair = [question.category, question.alternatives[0]]
         return run.merge(pair, known=True, reason=reason)
@@ -132,6 +133,16 @@ def answer_question(
     if answer == "new":
         return run.create(list(question.samples), name, reason=reason)
     return run.move(list(question.samples), answer, reason=reason)
+
+
+def _still_there(run: EditedRun, question: Question) -> list[int]:
+    """The samples of a question that are still in the category that it showed them in."""
+    asked = question.alternatives[0] if question.topic == "merge" else question.category
+    categories = run.samples.categories
+    return [
+        *(row for row in question.samples if categories[row] == asked),
+        *(row for row in question.typical if categories[row] == question.category),
+    ]
 
 
 class _View:

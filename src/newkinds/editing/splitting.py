@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 8
 """Into how many parts a category is split at most, where nobody says how many."""
+MOST_ASKED = 100
+"""The same where somebody does."""
 LOOKED_AT = 1000
 """Samples of a category that are clustered, at even distances; the others go to the nearest part."""
 COMPARED = 500
@@ -60,8 +62,9 @@ def split_rows(
     n = len(rows)
     if n < 2:
         raise InputError(f"a category of {n} samples cannot be split; it needs at least 2")
-    if k is not None and not 2 <= k <= n:
-        raise InputError(f"a category of {n} samples can be split into 2 to {n} parts; got {k}")
+    most = min(n, MOST_ASKED)
+    if k is not None and not 2 <= k <= most:
+        raise InputError(f"a category of {n} samples can be split into 2 to {most} parts; got {k}")
     unit = np.asarray(model._unit(np.asarray(features[rows], dtype=np.float32)), dtype=np.float32)
     places = np.arange(n) if n <= LOOKED_AT else np.linspace(0, n - 1, LOOKED_AT).astype(np.int64)
     places = places if k is None or k <= len(places) else np.arange(n)

@@ -5,6 +5,7 @@ it never outlives the studio. A refit counts once its entry is in the journal, a
 """
 
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -15,6 +16,8 @@ from typing import Any
 
 from newkinds.errors import InputError
 from newkinds.studio.live_run import LiveRun
+
+logger = logging.getLogger(__name__)
 
 WORKER = "newkinds.studio.refit_process"
 PAUSE = 0.1
@@ -54,7 +57,8 @@ class Jobs:
         with self._lock:
             if self.is_running:
                 raise InputError("a refit is at work already; wait for it or cancel it")
-            command = [sys.executable, "-m", WORKER, str(self._live.folder)]
+            # -P: nothing in the folder that the studio was started in is imported
+            command = [sys.executable, "-P", "-m", WORKER, str(self._live.folder)]
             pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
             self._process = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]
             self._is_cancelled = False
@@ -70,21 +74,30 @@ class Jobs:
             self._process.terminate()
 
     def close(self) -> None:
-        """Put away what a refit said when it ended; or end one that is at work, with the studio."""
+        """Put away what a refit said when it ended; one that is at work goes on."""
+        with self._lock:
+            if not self.is_running:
+                self._tell(None)
+
+    def end(self) -> None:
+        """End a refit that is at work, with the studio."""
         with self._lock:
             if self.is_running and self._process is not None:
                 self._is_cancelled = True
                 self._process.kill()
-            else:
-                self._tell(None)
 
     def _follow(self, process: "subprocess.Popen[bytes]") -> None:
-        with process:  # closes its pipes
-            self._listen(process)
+        try:
+            with process:  # closes its pipes
+                self._listen(process)
+        except Exception:  # else the refit would seem to be at work for ever
+            logger.exception("a refit could not be followed")
+            self._tell(Job("failed", error="The studio has a fault: its terminal says more."))
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None
         assert process.stderr is not None
+        n_before = len(self._live.edited.entries)
         said: list[bytes] = []
         errors = process.stderr
         listener = threading.Thread(target=lambda: said.extend(errors.read().splitlines()[-1:]), daemon=True)
@@ -94,15 +107,18 @@ class Jobs:
         for line in process.stdout:
             with suppress(ValueError):
                 report = json.loads(line)
+                if not isinstance(report, dict):
+                    continue
                 result, error = report.get("result", result), report.get("error", error)
                 if "stage" in report and time.monotonic() - last_told > PAUSE:
                     last_told = time.monotonic()
                     self._tell(Job("running", report["stage"], report["done"], report["total"]))
-        code = process.wait()
+        process.wait()
         listener.join(timeout=1)
         with suppress(InputError, OSError):
             self._live.refresh()
-        if code == 0 and result is not None:
+        is_done = any(entry.op == "refit" for entry in self._live.edited.entries[n_before:])
+        if is_done and result is not None:  # also if it was cancelled when it had just ended
             self._tell(Job("done", result={**result, **(self._live.moved or {})}))
         elif self._is_cancelled:
             self._tell(Job("cancelled"))

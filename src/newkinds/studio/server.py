@@ -142,7 +142,7 @@ def make_app(
             thread.start()
         yield
         stopped.set()
-        jobs.close()
+        jobs.end()
         events.close()
 
     def watch() -> None:
