@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -70,7 +71,7 @@ class Endpoints:
             "/api/refit/close": lambda _: self._after(self._jobs.close),
         }
         for name in OPERATIONS:
-            asks[f"/api/do/{name}"] = lambda content, name=name: self._desk.do(name, content)  # type: ignore[misc]
+            asks[f"/api/do/{name}"] = partial(self._desk.do, name)
         return [
             *(Route(path, looking(answer), methods=["GET"]) for path, answer in looks.items()),
             *(Route(path, asking(answer), methods=["POST"]) for path, answer in asks.items()),

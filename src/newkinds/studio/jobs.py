@@ -59,8 +59,8 @@ class Jobs:
                 raise InputError("a refit is at work already; wait for it or cancel it")
             # -P: nothing in the folder that the studio was started in is imported
             command = [sys.executable, "-P", "-m", WORKER, str(self._live.folder)]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            self._process = subprocess.Popen(command, **pipes)  # type: ignore[call-overload]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
             self._is_cancelled = False
             self._tell(Job("running"))
         threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()

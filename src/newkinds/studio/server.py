@@ -158,7 +158,7 @@ def make_app(
 def need_packages() -> Any:
     """uvicorn; without it, or without Starlette, InputError says what to install."""
     try:
-        import starlette  # noqa: F401
+        import starlette  # noqa: F401 - only to see whether it is there
         import uvicorn
     except ImportError as error:
         raise InputError(
