@@ -407,6 +407,20 @@ def with_column(name: str, values: Callable[[list[Any]], Any]) -> Callable[[pa.T
     return edit
 
 
+def with_more(name: str, values: list[Any]) -> Callable[[pa.Table], pa.Table]:
+    return lambda table: table.append_column(name, pa.array(values))
+
+
+def test_a_labelled_sample_is_neither_strange_nor_held(run: Path) -> None:
+    edit_table(run, with_more("strangeness", [0.5] * 60))
+    edit_table(run, with_more("held", [True] * 60))
+    table = read_predictions(run)
+    given = np.array(table["given"].to_pylist())
+    assert given.any()
+    assert np.array_equal(table["held"].to_numpy(), ~given)
+    assert np.array_equal(table["strangeness"].to_numpy(), np.where(given, 0, np.float32(0.5)))
+
+
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
@@ -422,6 +436,10 @@ def with_column(name: str, values: Callable[[list[Any]], Any]) -> Callable[[pa.T
         (with_column("novelty", lambda p: [*p[1:], -0.5]), "novelty has values that are no probabilities"),
         (with_column("novelty", lambda p: [*p[1:], 1.5]), "novelty has values that are no probabilities"),
         (with_column("thumbnail", lambda p: [*p[1:], b"GIF89a"]), "thumbnail .* neither PNG nor WebP"),
+        (with_more("strangeness", [0.5] * 59 + [1.5]), "strangeness has values that are no probabilities"),
+        (with_more("strangeness", [0] * 60), r"the column strangeness has other values .* \(int64\)"),
+        (with_more("held", [0.5] * 60), r"the column held has other values .* \(double\)"),
+        (with_more("held", [None] + [True] * 59), "the column held has other values"),
     ],
 )
 def test_a_table_that_the_report_cannot_show_is_refused(

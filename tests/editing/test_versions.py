@@ -6,25 +6,28 @@ import os
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pytest
 
 import newkinds
 from newkinds import InputError
 from newkinds.editing import EditedRun, refit
 from newkinds.editing.sentences import all_names, sentence
-from newkinds.journal import read_journal
+from newkinds.journal import Entry, read_journal
 from newkinds.run_folder import check_if_own, copy_run, read_predictions, read_record, read_run, verify_run
 from newkinds.runtime import listening
 from tests.arrivals import N_HELD, N_NEW, STRANGE, arrive
-from tests.editing.conftest import KINDS, N, TRUTH, X
+from tests.editing.conftest import KINDS, TRUTH, N, X
 from tests.run_targets import make
 
 VERSION = Path("versions", "0002")
 
 
-def states(run: Path) -> tuple[dict[str, object], object, np.ndarray]:
+def states(run: Path) -> tuple[dict[str, Any], pa.Table, npt.NDArray[Any]]:
     opened = EditedRun(run)
     return opened.record, opened.predictions, np.array(opened.features)
 
@@ -45,7 +48,7 @@ def test_the_samples_are_the_versions_own(run: Path) -> None:
     assert table["confirmed"].to_numpy().sum() == 3
     assert edited.record == record
     assert edited.features.shape == (N + N_NEW, X.shape[1])
-    assert (edited.rows(["late-0"]), edited.rows([N + 1])) == ([N], [N + 1])
+    assert edited.rows(["late-0", "late-3"]).tolist() == [N, N + 3]
     assert edited.predictions.equals(table)
     assert len(newkinds.load(run).labels_) == N + N_NEW
     assert newkinds.open_run(run).collection.features.shape == (N + N_NEW, X.shape[1])
@@ -210,7 +213,7 @@ def test_a_kill_between_version_and_entry_leaves_the_run_as_it_was(run: Path) ->
     assert (run / VERSION / "features.npy").is_file()
     record, table, features = states(run)
     assert record == before[0]
-    assert table.equals(before[1])  # type: ignore[attr-defined]  # a table
+    assert table.equals(before[1])
     assert np.array_equal(features, before[2])
     verify_run(run)
     arrive(run, let_go=3)
@@ -222,11 +225,23 @@ def test_a_kill_between_version_and_entry_leaves_the_run_as_it_was(run: Path) ->
     ("name", "spoil", "says"),
     [
         ("features.npy", Path.unlink, "features.npy cannot be read: No such file"),
-        ("features.npy", lambda path: path.write_bytes(b"x"), "features.npy is not the file that run.json describes"),
+        (
+            "features.npy",
+            lambda path: path.write_bytes(b"x"),
+            "features.npy is not the file that run.json describes",
+        ),
         ("run.json", Path.unlink, "run.json cannot be read: No such file"),
-        ("run.json", lambda path: rewrite(path, samples="../.."), "samples should be a number such as 0002; got '../..'"),
+        (
+            "run.json",
+            lambda path: rewrite(path, samples="../.."),
+            "samples should be a number such as 0002; got '../..'",
+        ),
         ("run.json", lambda path: rewrite(path, samples="0003"), "run.json is not as newkinds wrote it"),
-        ("run.json", lambda path: rewrite(path, checksums=None), "its samples should be those of an earlier version"),
+        (
+            "run.json",
+            lambda path: rewrite(path, checksums=None),
+            "its samples should be those of an earlier version",
+        ),
     ],
 )
 def test_a_damaged_version_is_refused_in_a_line_and_can_be_undone(run, name, spoil, says):
@@ -266,6 +281,35 @@ def test_files_of_a_version_are_known_as_its_own(run: Path) -> None:
         (place / "features.npy").write_bytes(b"x")
         with pytest.raises(InputError, match="it was changed or damaged"):
             check_if_own(place / "features.npy", run)
+
+
+CALLED = {2: "owl", 4: "new-1", 14: "new-14", 15: "bee"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {
+                "arrived": 120,
+                "born": [{"id": 14, "key": "new-14", "name": None, "size": 3}] * 2,
+                "grown": [[2, 90], [4, 6]],
+                "held": 20,
+                "moved": 3,
+            },
+            "120 samples arrived: 2 kinds born (new-14, new-14), 96 joined 2 kinds, 20 held back; 3 others moved",
+        ),
+        ({"arrived": 1, "moved": 1}, "1 sample arrived; 1 other moved"),
+        ({"arrived": 9, "named": [[15, "bee"]]}, "9 samples arrived; bee has its name from labels"),
+        (
+            {"dormant": [2, 4], "merges": [[4, 14, 0.9]], "splits": [[2, 0.5]]},
+            "0 samples arrived; nothing joins owl, new-1 any more; new-1 and new-14 may be one; owl may be several",
+        ),
+    ],
+)
+def test_an_update_in_a_sentence(changes: dict[str, Any], says: str) -> None:
+    entry = Entry(1, "", "update", "update", {}, {"version": "0002", "changes": changes})
+    assert sentence(entry, CALLED) == says
 
 
 def test_history_says_what_came(run: Path) -> None:
