@@ -197,6 +197,16 @@ def test_a_run_that_is_edited_meanwhile_gets_no_version(run: Path) -> None:
     assert read_run(run)["journal"] == {"entries": 2, "version": "0002"}
 
 
+def test_rows_that_meant_other_samples_are_not_edited(run: Path) -> None:
+    edited = EditedRun(run)
+    arrive(run, let_go=3)
+    with pytest.raises(InputError, match=r"samples came to .* or went meanwhile; look at it again"):
+        edited.confirm([0])
+    assert len(read_journal(run)) == 1
+    edited.confirm([0])
+    assert read_predictions(run)["id"][0].as_py() == "3"
+
+
 def arrive_and_die(run: Path) -> None:
     """In a process of its own: die when the version is there and its entry is not."""
     opened = EditedRun(run)

@@ -210,7 +210,10 @@ class OpenedRun:
         return entry
 
     def _do(self, op: str, arguments: dict[str, Any], outcome: Callable[[], dict[str, Any]], reason: str) -> Entry:
+        samples = self._base.get("samples")
         with self.held():
+            if self._base.get("samples") != samples:  # whoever asked may have meant others by these rows
+                raise InputError(f"samples came to {self.folder} or went meanwhile; look at it again")
             return self.append(op, arguments, outcome(), reason=reason)
 
     def _take(self, entry: Entry) -> None:

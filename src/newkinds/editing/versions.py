@@ -59,6 +59,8 @@ def next_version(run: OpenedRun) -> str:
 def version_record(run: OpenedRun, categories: list[dict[str, Any]], samples: SampleState) -> dict[str, Any]:
     """`run.json` of a version, as far as its categories and samples say; the rest is as the run has it.
 
+    That holds for `score` and `suspected_labels` too, which are about samples as they were: say them anew.
+
     Parameters
     ----------
     run : OpenedRun
