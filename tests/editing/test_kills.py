@@ -20,6 +20,8 @@ from tests.arrivals import N_NEW, arrive
 SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "open", "close", "mkdir")
 MOMENTS = tuple(range(0, 60, 3))
 """Calls at which the program is killed."""
+MOMENTS_OF_ARRIVAL = tuple(range(1, 97, 4))
+"""The same where samples come; the last ones are after all."""
 OPERATIONS = ["move", "merge", "refit", "create", "undo"]
 
 
@@ -72,7 +74,7 @@ def test_a_kill_at_any_moment_loses_nothing(made: Path, tmp_path: Path, moment: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", MOMENTS_OF_ARRIVAL)
 def test_a_kill_while_samples_come_loses_nothing(made: Path, tmp_path: Path, moment: int) -> None:
     run = Path(shutil.copytree(made, tmp_path / "run"))
     n_before = len(read_predictions(run))
