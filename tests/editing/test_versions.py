@@ -15,9 +15,12 @@ import pytest
 
 import newkinds
 from newkinds import InputError
+from newkinds.comparing import compare_states
 from newkinds.editing import EditedRun, refit
 from newkinds.editing.sentences import all_names, sentence
+from newkinds.editing.versions import version_record, write_separately, write_version
 from newkinds.journal import Entry, read_journal
+from newkinds.report.content import View
 from newkinds.run_folder import check_if_own, copy_run, read_predictions, read_record, read_run, verify_run
 from newkinds.runtime import listening
 from tests.arrivals import N_HELD, N_NEW, STRANGE, arrive
@@ -154,6 +157,52 @@ def test_a_refit_after_it_into_a_run_of_its_own_takes_its_samples(tmp_path: Path
     refit(edited, out=tmp_path / "another")
     verify_run(tmp_path / "another")
     assert read_predictions(tmp_path / "another")["thumbnail"].equals(table["thumbnail"])
+
+
+def test_a_map_of_its_own_goes_with_the_samples(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    make(run)
+    places = np.random.default_rng(0).random((60 + N_NEW, 2)).astype(np.float32)
+    arrive(run, places=places)
+    refit(run)
+    assert "map.npy" in verify_run(run)
+    assert not (run / "versions" / "0003" / "map.npy").exists()
+    refit(run, out=tmp_path / "next")
+    (tmp_path / "copy").mkdir()
+    copy_run(run, tmp_path / "copy")
+    for place in (run, tmp_path / "next", tmp_path / "copy"):
+        verify_run(place)
+        projection = View(place).projection
+        assert projection is not None
+        assert np.array_equal(projection.places, places)
+
+
+def test_a_run_of_its_own_may_have_other_samples(run: Path, tmp_path: Path) -> None:
+    arrive(run)
+    opened = EditedRun(run)
+    record, features = (
+        version_record(opened, opened.record["categories"], opened.samples),
+        np.array(opened.features),
+    )
+    (tmp_path / "next").mkdir()
+    write_separately(tmp_path / "next", record, opened.fitted, opened.predictions, opened, features)
+    verify_run(tmp_path / "next")
+    assert "samples" not in read_run(tmp_path / "next")
+    assert read_predictions(tmp_path / "next").equals(read_predictions(run))
+    assert np.array_equal(EditedRun(tmp_path / "next").features, features)
+    with pytest.raises(ValueError, match="features should be float16 of 126 samples; got float32"):
+        write_version(tmp_path, record, opened.fitted, opened.predictions, opened, features.astype(np.float32))
+
+
+def test_states_with_other_samples_are_compared_by_their_ids(run: Path) -> None:
+    edited = EditedRun(run)
+    before = edited.record, edited.predictions
+    arrive(edited, let_go=2)
+    edited.move(["9"], "new-4")
+    comparison = compare_states(before, (edited.record, edited.predictions))
+    assert (comparison.n_common, comparison.n_only_before, comparison.n_only_after) == (N - 2, 2, N_NEW)
+    assert comparison.moved["id"].to_pylist() == ["9"]
 
 
 def test_a_copy_has_all_versions_with_their_samples(run: Path, tmp_path: Path) -> None:
