@@ -117,9 +117,7 @@ def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
 
 
 def run_file(run: str | Path, record: dict[str, Any], name: str) -> Path:
-    """Where a file of a run lies: with the version that the record is of, with the one whose samples it has, or
-    with the run.
-    """
+    """Where a file of a run lies: with the record's version, with the one whose samples it has, or with the run."""
     version = record.get("journal", {}).get("version") if name in OF_EACH_VERSION else None
     if name in OF_SAMPLES:
         version = record.get("samples")
