@@ -12,7 +12,7 @@ import pytest
 
 from newkinds import InputError
 from newkinds.editing import rename
-from newkinds.journal import JOURNAL_FILE, append_entry, read_journal
+from newkinds.journal import JOURNAL_FILE, Entry, append_entry, read_journal
 from newkinds.run_folder import read_predictions, read_run
 
 OLD_RUN = Path(__file__).parent / "old_runs" / "pim"
@@ -69,6 +69,11 @@ GOOD: dict[str, Any] = {
 }
 
 
+def updated(**outcome: Any) -> str:
+    """The line of an update."""
+    return json.dumps({**GOOD, "op": "update", "by": "update", "outcome": outcome})
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -80,6 +85,17 @@ GOOD: dict[str, Any] = {
         (json.dumps({**GOOD, "outcome": {"id": -1, "name": "ant"}}), "line 1: outcome.id should be"),
         (json.dumps({**GOOD, "outcome": {"id": 2}}), "line 1: outcome lacks name"),
         (json.dumps({**GOOD, "outcome": {"id": 77, "name": "ant"}}), "a category that the run does not have"),
+        (updated(version="../../run", changes={}), "outcome.version should be a number such as 0002"),
+        (updated(version="0002"), "outcome lacks changes"),
+        (updated(version="0002", changes={"moved": -1}), "outcome.changes.moved should be a whole number"),
+        (
+            updated(version="0002", changes={"born": [{"id": 3}]}),
+            r"outcome.changes.born\[0\] lacks key, name, size",
+        ),
+        (
+            updated(version="0002", changes={"merges": [[1, 2, 3]]}),
+            r"merges\[0\]\[2\] should be a number from 0 to 1",
+        ),
         ("[" * 100_000, "line 1"),
         ('{"n": NaN}', "line 1: NaN is not JSON"),
     ],
@@ -94,6 +110,17 @@ def test_a_journal_that_is_no_file_is_refused(run: Path) -> None:
     os.mkfifo(run / JOURNAL_FILE)
     with pytest.raises(InputError, match="it is not a plain file"):
         read_run(run)
+
+
+def test_the_categories_that_were_born_are_known_whatever_made_them() -> None:
+    new = {"id": 3, "key": "new-2", "name": None}
+    outcomes: dict[str, Any] = {
+        "split": {"born": [new]},
+        "update": {"version": "0002", "changes": {"born": [{**new, "size": 5}]}},
+    }
+    entries = [Entry(1, "", "person", op, {}, outcome) for op, outcome in outcomes.items()]
+    assert [[category["key"] for category in entry.born] for entry in entries] == [["new-2"], ["new-2"]]
+    assert [entry.version for entry in entries] == [None, "0002"]
 
 
 # Renaming

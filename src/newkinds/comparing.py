@@ -92,14 +92,19 @@ def compare_runs(before: str | Path, after: str | Path) -> Comparison:
 
 
 def compare_states(before: tuple[dict[str, Any], pa.Table], after: tuple[dict[str, Any], pa.Table]) -> Comparison:
-    """Compare two states of one run, as `read_run` and `read_predictions` give them: ids mean the same."""
+    """Compare two states of one run, as `read_run` and `read_predictions` give them: ids mean the same.
+
+    Samples are the same row by row, or, where some have come or gone between, by their ids.
+    """
     everything = np.arange(len(before[1]))
+    is_same = before[1]["id"].equals(after[1]["id"])
+    rows = (everything, everything) if is_same else _common_rows(before[1], after[1])
     ids = [
         {category["id"]: place for place, category in enumerate(record["categories"])}
         for record, _ in (before, after)
     ]
     matched = {place: ids[1][i] for i, place in ids[0].items() if i in ids[1]}
-    return _comparison([before[0], after[0]], [before[1], after[1]], (everything, everything), matched)
+    return _comparison([before[0], after[0]], [before[1], after[1]], rows, matched)
 
 
 def _comparison(

@@ -108,10 +108,11 @@ class Discovery(Editable):
         self.folder: Path | None = None
         self._saved: str | None = None
         self._edited_model: CategoryDiscoverer | None = None
+        self._edited_collection: FeatureSet | None = None
 
     @property
     def collection(self) -> FeatureSet:
-        return self._collection
+        return self._collection if self._edited_collection is None else self._edited_collection
 
     @property
     def model(self) -> CategoryDiscoverer:
@@ -210,6 +211,7 @@ class Discovery(Editable):
     def _take_edits(self) -> None:
         folder = self.folder or Path()
         self.__dict__.pop("predictions", None)
+        self._edited_collection = None if read_run(folder).get("samples") is None else _saved_collection(folder)
         if any(entry.op not in ("rename", "undo", "redo") for entry in read_journal(folder)):
             self._edited_model = load(folder)
             for name in ("source_columns_", "encoder_", "sample_encoder_"):
@@ -396,6 +398,13 @@ def check_unchanged(folder: Path, checksum: str | None) -> None:
     """Refuse a run folder whose `run.json` is another one than it was."""
     if file_checksum(folder / RUN_FILE) != checksum:
         raise InputError(f"{folder} was changed since it was opened or saved: open it anew with newkinds.open_run")
+
+
+def _saved_collection(folder: Path) -> FeatureSet:
+    """The samples of a run folder as they stand."""
+    from newkinds.opened_runs import open_run  # which is made of this module
+
+    return open_run(folder).collection
 
 
 def _source_name(source: Any, collection: FeatureSet | RawCollection) -> str:

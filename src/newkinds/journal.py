@@ -22,6 +22,7 @@ from newkinds.run_record import (
     OBJECT,
     SHARE,
     TEXT,
+    VERSION,
     Items,
     Keys,
     Misfit,
@@ -41,7 +42,8 @@ LARGEST_JOURNAL = 1 << 28
 MOST_ROWS = 1 << 40
 """More samples than any run has."""
 AUTHORS = ("person", "update", "refit")
-VERSION_DIGITS = 4
+VERSION_OPS = ("refit", "update")
+"""Operations whose outcome is a version of the run."""
 
 
 def _is_row(value: Any) -> bool:
@@ -85,12 +87,38 @@ shares     confidence and novelty of samples of which the model says something e
 names      id and name that a person gave, or null where it was taken away
 sizes      id, samples and labelled samples of the categories that changed, after it
 """
+UPDATE_CHANGES = Keys(
+    optional={
+        "born": Items(Keys({"id": COUNT, "key": TEXT, "name": OrNull(TEXT), "size": COUNT})),
+        "named": Items(Row((COUNT, TEXT))),
+        "grown": Items(Row((COUNT, COUNT))),
+        "dormant": Items(COUNT),
+        "merges": Items(Row((COUNT, COUNT, SHARE))),
+        "splits": Items(Row((COUNT, SHARE))),
+        **dict.fromkeys(("arrived", "held", "let_go", "labelled", "moved"), COUNT),
+    }
+)
+"""What came of an update; every part may be missing. Replaying reads the version; this is what people are told.
+
+born      new categories, with their samples
+named     id and name of categories that labels named
+grown     id and how many samples joined it
+dormant   ids of categories that no longer get any samples
+merges    two ids of categories that look like one, and how surely
+splits    id of a category that looks like several, and how surely
+arrived   samples that came
+held      samples that are held back, since they are like nothing seen
+let_go    samples that are no longer kept
+labelled  samples that came with a label
+moved     samples of before that are in another category now
+"""
 UNDONE = Keys({"entry": COUNT})
 OUTCOMES: dict[str, Shape] = {
     "rename": Keys({"id": COUNT, "name": OrNull(TEXT)}),
     **dict.fromkeys(("merge", "split", "move", "confirm", "create", "dissolve", "apply"), CHANGE),
     **dict.fromkeys(("undo", "redo"), UNDONE),
-    "refit": Keys({"version": Value("a number such as 0002", lambda v: isinstance(v, str) and is_version(v))}),
+    "refit": Keys({"version": VERSION}),
+    "update": Keys({"version": VERSION, "changes": UPDATE_CHANGES}),
 }
 """What the outcome of each operation holds."""
 ENTRY = Keys(
@@ -104,11 +132,6 @@ ENTRY = Keys(
         "reason": TEXT,
     }
 )
-
-
-def is_version(name: str) -> bool:
-    """Whether a text is the name of a version's folder, such as 0002."""
-    return VERSION_DIGITS <= len(name) <= 9 and name.isascii() and name.isdigit()
 
 
 @dataclass(frozen=True)
@@ -138,6 +161,18 @@ class Entry:
     arguments: dict[str, Any]
     outcome: dict[str, Any]
     reason: str = ""
+
+    @property
+    def version(self) -> str | None:
+        """The version that it made; None where it made none."""
+        version: str | None = self.outcome["version"] if self.op in VERSION_OPS else None
+        return version
+
+    @property
+    def born(self) -> list[dict[str, Any]]:
+        """The categories that it made, each with its id, key and name."""
+        born: list[dict[str, Any]] = self.outcome.get("changes", self.outcome).get("born", [])
+        return born
 
 
 class Journal:
@@ -249,8 +284,7 @@ def effective_entries(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry
 def since_version(done: Sequence[Entry]) -> tuple[str | None, list[Entry]]:
     """The version that a run is at, None for its first, and what was done since."""
     for place in range(len(done) - 1, -1, -1):
-        if done[place].op == "refit":
-            version: str = done[place].outcome["version"]
+        if (version := done[place].version) is not None:
             return version, list(done[place + 1 :])
     return None, list(done)
 

@@ -15,7 +15,7 @@ from newkinds.data.files import read_array
 from newkinds.errors import InputError
 from newkinds.middles import blocks, category_middles
 from newkinds.names import UNSURE
-from newkinds.run_folder import FEATURES_FILE, check_file, find_category, read_predictions, read_run
+from newkinds.run_folder import FEATURES_FILE, check_file, find_category, read_predictions, read_run, run_file
 
 N_SAMPLES, N_NEIGHBOURS = 5, 4
 """How many typical and doubtful samples, and how many neighbours, are listed."""
@@ -203,8 +203,8 @@ def _columns(
 
 
 def read_run_features(run: str | Path, record: dict[str, Any]) -> npt.NDArray[Any]:
-    """`features.npy` of a run folder as a memory map, checked against its record."""
-    path = Path(run) / FEATURES_FILE
+    """`features.npy` of a run, or of the version whose samples it has: a memory map, checked against the record."""
+    path = run_file(run, record, FEATURES_FILE)
     check_file(path, record)
     features = read_array(path, memory_map=True)
     if features.ndim != 2 or len(features) != record["source"]["samples"]:

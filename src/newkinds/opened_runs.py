@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from newkinds.data import FeatureSet, read_array
+from newkinds.data import FeatureSet
 from newkinds.discovery import Discovery, check_unchanged
 from newkinds.errors import InputError
+from newkinds.kinds import read_run_features
 from newkinds.labels import UNLABELLED, IntArray, encode_labels
 from newkinds.methods import CategoryDiscoverer
 from newkinds.metrics import Accuracy
 from newkinds.report import make_report, write_report_if_possible
 from newkinds.run_folder import (
-    FEATURES_FILE,
     PICTURES,
     RUN_FILE,
-    check_file,
     copy_run,
     file_checksum,
     read_predictions,
@@ -73,8 +72,7 @@ class SavedDiscovery(Discovery):
         Labels are as they stand: those that came with the samples, as corrected, and confirmed samples.
         """
         check_unchanged(self._place, self._opened)
-        check_file(self._place / FEATURES_FILE, self.record)
-        features = read_array(self._place / FEATURES_FILE, memory_map=True)
+        features = read_run_features(self._place, self.record)
         shown = [name for name in ("id", "truth", "text") if name in self.predictions.column_names]
         cells = {name: self.predictions[name].to_pylist() for name in shown}
         categories = self.predictions["category"].to_numpy()

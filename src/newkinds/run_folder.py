@@ -5,8 +5,11 @@ A folder holds `run.json` (everything chosen, measured and warned of), `model.sa
 `report.html`, and once it was edited `journal.jsonl`. Nothing in it is pickled. Whatever only looks at a run (the
 report, `newkinds show`) needs no more than this module, and so does not wait for PyTorch.
 
-A refit adds a version, `versions/0002`, with a `run.json`, a model and predictions of its own; the other files are
-those of the run. The journal says which version a run is at: one that it does not name is a refit that was killed.
+A refit or an update adds a version, `versions/0002`, with a `run.json`, a model and predictions of its own. The
+samples of a refit are those that were there: features, map and pictures are not written again. An update brings
+samples, and so its version has features of its own. `samples` in a version's `run.json` names the version whose
+features, map and pictures are used; without it they are the run's. The journal says which version a run is at: one
+that it does not name is what was left by a command that was killed.
 
 What is read is checked first: `run.json` by `newkinds.run_record`, the other files against the checksums that it
 holds. Runs of before there were checksums are read without them.
@@ -23,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from newkinds.errors import InputError
 from newkinds.journal import JOURNAL_FILE, Entry, effective_entries, read_journal, since_version
 from newkinds.names import listed
-from newkinds.run_record import CHECKED_FILES, OPTIONAL_FILES, format_record, open_file, parse_record
+from newkinds.run_record import CHECKED_FILES, OPTIONAL_FILES, format_record, is_version, open_file, parse_record
 from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
 from newkinds.run_record import MAP_FILE as MAP_FILE
 from newkinds.run_record import MODEL_FILE as MODEL_FILE
@@ -55,6 +58,8 @@ VERSIONS = "versions"
 """The folder of a run's later versions."""
 OF_EACH_VERSION = (RUN_FILE, MODEL_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT)
 """Files that every version has of its own."""
+OF_SAMPLES = (FEATURES_FILE, MAP_FILE)
+"""Files about samples alone: of a run, and of those versions that have samples of their own."""
 
 
 def check_replaceable(folder: Path, force: bool, source: str | None = None) -> None:
@@ -97,23 +102,40 @@ def read_run(run: str | Path, as_of: int | None = None) -> dict[str, Any]:
 
 def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
     """`run.json` of a run, or of one of its versions, as it was written."""
-    place = folder if version is None else folder / VERSIONS / version
-    path = place / RUN_FILE
+    path = _place(folder, version) / RUN_FILE
     if version is None and not path.is_file():
         raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > LARGEST_RECORD:
             raise InputError(f"{path} is damaged: it is larger than {LARGEST_RECORD >> 20} MiB")
         content = file.read(LARGEST_RECORD)
-    return parse_record(content, path)
+    record = parse_record(content, path)
+    samples = record.get("samples")
+    if samples is not None and (version is None or int(samples) > int(version)):
+        raise InputError(f"{path} is damaged: its samples should be those of an earlier version; got {samples!r}")
+    return record
 
 
 def run_file(run: str | Path, record: dict[str, Any], name: str) -> Path:
-    """Where a file of a run lies: with the version that the record is of, or with the run."""
-    version = record.get("journal", {}).get("version")
-    return (
-        Path(run) / name if version is None or name not in OF_EACH_VERSION else Path(run, VERSIONS, version, name)
-    )
+    """Where a file of a run lies: with the record's version, with the one whose samples it has, or with the run."""
+    version = record.get("journal", {}).get("version") if name in OF_EACH_VERSION else None
+    if name in OF_SAMPLES:
+        version = record.get("samples")
+    return _place(run, version) / name
+
+
+def pictures_file(run: str | Path, record: dict[str, Any]) -> Path:
+    """The table that holds the pictures of a run's samples, if there are any."""
+    return _place(run, record.get("samples")) / PREDICTIONS_TABLE
+
+
+def _place(run: str | Path, version: str | None) -> Path:
+    """The folder of a run, or of one of its versions. Whatever names it, only a version's name leads anywhere."""
+    if version is None:
+        return Path(run)
+    if not is_version(version):
+        raise InputError(f"{run} has no version {version!r}: versions are numbers such as 0002")
+    return Path(run, VERSIONS, version)
 
 
 def _first_entries(entries: "Sequence[Entry]", n: int | None) -> "Sequence[Entry]":
@@ -154,9 +176,10 @@ def verify_run(run: str | Path) -> list[str]:
 def copy_run(run: Path, folder: Path) -> None:
     """Copy a run, but for its report, into an existing, empty folder; every file is checked before."""
     verify_run(run)
-    versions = {entry.outcome["version"] for entry in read_journal(run) if entry.op == "refit"}
+    versions = {entry.version for entry in read_journal(run) if entry.version is not None}
     names = [name for name in RUN_FILES if name != REPORT_FILE]
-    names += [f"{VERSIONS}/{version}/{name}" for version in sorted(versions) for name in OF_EACH_VERSION]
+    of_versions = (*OF_EACH_VERSION, *OF_SAMPLES)
+    names += [f"{VERSIONS}/{version}/{name}" for version in sorted(versions) for name in of_versions]
     for name in names:
         if (run / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -165,13 +188,14 @@ def copy_run(run: Path, folder: Path) -> None:
 
 def check_if_own(path: str | Path, run: str | Path) -> None:
     """Refuse a file that belongs to the run and was changed or damaged; other files are not looked at."""
-    path = Path(path)
-    if (
-        path.name in (*CHECKED_FILES, *OPTIONAL_FILES)
-        and path.is_file()
-        and path.parent.resolve() == Path(run).resolve()
-    ):
-        check_file(path, read_run(run))
+    path, folder = Path(path), Path(run).resolve()
+    if path.name not in (*CHECKED_FILES, *OPTIONAL_FILES) or not path.is_file():
+        return
+    place = path.parent.resolve()
+    if place == folder:
+        check_file(path, read_record(folder))
+    elif place.parent == folder / VERSIONS and is_version(place.name):
+        check_file(path, read_record(folder, place.name))
 
 
 def check_file(path: Path, record: dict[str, Any]) -> None:
@@ -289,13 +313,21 @@ def sample_state(table: "pa.Table") -> SampleState:
         there = name in table.column_names
         return np.array(table[name].to_numpy(), dtype=bool) if there else np.zeros(len(table), dtype=bool)
 
-    return SampleState(
+    def shares(name: str) -> Any:
+        there = name in table.column_names
+        return np.array(table[name].to_numpy(), dtype=np.float32) if there else np.zeros(len(table), np.float32)
+
+    samples = SampleState(
         np.array(table["category"].to_numpy(), dtype=np.int64),
         flags("given"),
         flags("confirmed"),
-        np.array(table["confidence"].to_numpy(), dtype=np.float32),
-        np.array(table["novelty"].to_numpy(), dtype=np.float32),
+        shares("confidence"),
+        shares("novelty"),
+        shares("strangeness"),
+        flags("held"),
     )
+    samples.strangeness[samples.labelled], samples.held[samples.labelled] = 0, False
+    return samples
 
 
 def as_standing(table: "pa.Table", samples: SampleState, categories: list[dict[str, Any]]) -> "pa.Table":
@@ -308,6 +340,8 @@ def as_standing(table: "pa.Table", samples: SampleState, categories: list[dict[s
         "novelty": samples.novelty,
         "given": samples.given,
         "confirmed": samples.confirmed,
+        "strangeness": samples.strangeness,
+        "held": samples.held,
     }
     for name, array in values.items():
         column = pa.array(array.copy())  # it would change with the samples
@@ -345,7 +379,7 @@ def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]"
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    path = Path(run) / PREDICTIONS_TABLE  # versions have none of their own
+    path = pictures_file(run, record)
     pictures: dict[int, bytes] = {}
     try:
         with open_file(path) as file, pq.ParquetFile(file) as table_file:
@@ -368,12 +402,17 @@ def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]"
     return [picture for picture in chosen if picture is not None]
 
 
-def has_pictures(run: str | Path) -> bool:
-    """Whether the predictions of a run have pictures beside them."""
+def has_pictures(run: str | Path, record: dict[str, Any]) -> bool:
+    """Whether the samples of a run, as it stands by its record, have pictures."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with open_file(Path(run) / PREDICTIONS_TABLE) as file, pq.ParquetFile(file) as table_file:
-        return PICTURES in table_file.schema_arrow.names
+    path = pictures_file(run, record)
+    try:
+        with open_file(path) as file, pq.ParquetFile(file) as table_file:
+            return PICTURES in table_file.schema_arrow.names
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error
 
 
 def picture_type(picture: bytes) -> str | None:
@@ -397,6 +436,8 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
         "kind": pa.types.is_string,
         "given": pa.types.is_boolean,
         "confirmed": pa.types.is_boolean,
+        "held": pa.types.is_boolean,
+        "strangeness": pa.types.is_floating,
         "suggestion": pa.types.is_string,
         "text": pa.types.is_string,
         PICTURES: pa.types.is_binary,
@@ -411,7 +452,7 @@ def _table_problem(table: "pa.Table", ids: list[int]) -> str | None:
             return f"the column {name} has other values than it should ({table[name].type})"
     if not pc.all(pc.is_in(table["category"], pa.array(ids, pa.int64())), min_count=0).as_py():
         return f"it has categories that {RUN_FILE} does not have"
-    for name in ("confidence", "novelty"):
+    for name in [share for share in ("confidence", "novelty", "strangeness") if share in table.column_names]:
         share = table[name].cast(pa.float64())
         # NaN is in no range
         inside = pc.and_(pc.greater_equal(share, 0.0), pc.less_equal(share, 1.0 + 1e-6))

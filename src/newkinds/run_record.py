@@ -37,6 +37,8 @@ LARGEST_NUMBER = 1e100
 """Numbers in a record are smaller; sums and differences of larger ones might no longer be finite."""
 SHOWN_VALUE = 60
 """Characters of a wrong value that an error shows."""
+VERSION_DIGITS = 4
+"""Of the names of versions; more where there are more of them."""
 
 
 class Misfit(ValueError):
@@ -133,6 +135,11 @@ def one_of(*texts: str) -> Value:
     return Value(" or ".join(map(repr, texts)), lambda value: isinstance(value, str) and value in texts)
 
 
+def is_version(name: Any) -> bool:
+    """Whether something is the name of a version's folder, such as 0002."""
+    return isinstance(name, str) and VERSION_DIGITS <= len(name) <= 9 and name.isascii() and name.isdigit()
+
+
 LIST = Value("a list", lambda value: isinstance(value, list))
 OBJECT = Value("an object", lambda value: isinstance(value, dict))
 TEXT = Value("a text", lambda value: isinstance(value, str))
@@ -141,6 +148,7 @@ POSITIVE = Value("a number greater than 0", lambda value: _is_number(value) and 
 NOT_NEGATIVE = Value("a number of at least 0", lambda value: _is_number(value) and value >= 0)
 SHARE = Value("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 COUNT = _whole(0)
+VERSION = Value("a number such as 0002", is_version)
 CHECKSUM = Value(
     "a SHA-256 in hexadecimal digits",
     lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None,
@@ -206,6 +214,7 @@ RECORD = Keys(
         "suspected_labels": OrNull(Items(Row((COUNT, COUNT, SHARE)))),
         "parent": Keys({"run": TEXT, "entry": COUNT}),
         "last": Keys({"id": COUNT, "key": COUNT}),
+        "samples": VERSION,
     },
 )
 """Every part of `run.json` that is read again. Keys that older versions lack are optional."""

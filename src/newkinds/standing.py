@@ -34,6 +34,10 @@ class SampleState:
         Whether a person said that it belongs to its category.
     confidence, novelty : ndarray of float32
         A person's word is certain: of a confirmed sample the confidence is 1, the novelty 1 or 0.
+    strangeness : ndarray of float32
+        The probability that it belongs to none of the categories; 0 where nobody asked, and of labelled samples.
+    held : ndarray of bool
+        Whether it is held back: it is like nothing seen. Labelled samples never are.
     """
 
     categories: IntArray
@@ -41,6 +45,8 @@ class SampleState:
     confirmed: Mask
     confidence: Shares
     novelty: Shares
+    strangeness: Shares
+    held: Mask
 
     @property
     def labelled(self) -> Mask:
@@ -125,6 +131,7 @@ class Standing:
         known = [category["id"] for category in record["categories"] if category["kind"] == "known"]
         samples.confidence[confirmed] = 1
         samples.novelty[confirmed] = ~np.isin(samples.categories[confirmed], known)
+        samples.strangeness[confirmed], samples.held[confirmed] = 0, False
         return touched, before
 
 
@@ -184,7 +191,7 @@ def last_used(record: dict[str, Any], entries: Iterable[Entry]) -> tuple[int, in
     earlier = record.get("last", {"id": -1, "key": 0})
     born = [(category["id"], category["name"]) for category in record["categories"]]
     for entry in entries:
-        born += [(category["id"], category["key"]) for category in entry.outcome.get("born", ())]
+        born += [(category["id"], category["key"]) for category in entry.born]
     numbers = [int(match[1]) for _, key in born if (match := NEW_KEY.fullmatch(key))]
     return max([earlier["id"], *(i for i, _ in born)]), max([earlier["key"], *numbers])
 
@@ -199,7 +206,7 @@ def lineage(ids: Iterable[int], entries: Iterable[Entry]) -> dict[int, int | Non
 
 
 def _called(category: dict[str, Any]) -> dict[str, Any]:
-    """A category of `run.json` with its key, and the name that a person had given it before a refit."""
+    """A category of `run.json` with its key, and the name that a person had given it before this version."""
     called = category.get("called")
     return {**category, "key": category["name"], "name": called or category["name"], "named": called is not None}
 

@@ -3,6 +3,8 @@
 import json
 
 import newkinds
+from newkinds.journal import read_journal
+from tests.arrivals import N_NEW, arrive
 from tests.commands.command_line import fail, printed, rows_of, succeed
 from tests.report.pages import read_page
 
@@ -40,6 +42,55 @@ def test_samples_are_moved_confirmed_and_made_a_kind(run, tmp_path):
         ("9", "true", "1"),
         ("12", "true", "1"),
     ]
+
+
+def test_samples_that_came_are_there_for_every_command(run, collection, tmp_path):
+    n_before = len(newkinds.open_run(run).predictions)
+    arrive(run, let_go=1)
+    n_after = n_before - 1 + N_NEW
+    files = tmp_path / "files"
+    files.mkdir()
+    for name in [*map(str, range(n_before)), *(f"late-{i}" for i in range(N_NEW))]:
+        (files / name).write_text(name)
+
+    def exported() -> list[dict[str, str]]:
+        succeed("export", run, tmp_path / "kinds.csv", "--force", "-q")
+        return rows_of((tmp_path / "kinds.csv").read_text())
+
+    def check(n: int, kinds: list[str]) -> None:
+        assert category_names(run) == kinds
+        assert json.loads(printed("show", run, kinds[-1], "--json"))["name"] == kinds[-1]
+        assert len(exported()) == n
+        place = tmp_path / f"sorted-{len(read_journal(run))}"
+        succeed("sort", run, "--into", place, "--source", files, "-q")
+        assert len([path for path in place.rglob("*") if path.is_file()]) == n + 1
+        succeed("report", run)
+        page = read_page(run / "report.html")
+        assert list(page.categories) == kinds
+        assert len(page.texts["ids"]) == n
+        assert {row["name"] for row in rows_of(printed("predict", run, collection))} <= set(kinds)
+        assert newkinds.open_run(run).collection.features.shape[0] == n
+
+    kinds = ["0", "1", "new-1", "new-2"]
+    check(n_after, kinds)
+    assert "6 samples arrived: 1 kind born (new-2), 2 held back" in printed("history", run)
+    assert [c["name"] for c in json.loads(printed("show", run, "--json", "--as-of", 0))["categories"]] == kinds[:3]
+    assert json.loads(printed("show", run, "new-1", "--json", "--as-of", 0))["typical"]
+    rows = {row["id"]: row for row in exported()}
+    assert (rows["late-5"]["held"], rows["late-5"]["strangeness"]) == ("true", "0.75")
+    succeed("move", run, "new-2", "late-5", "-q")
+    rows = {row["id"]: row for row in exported()}
+    assert (rows["late-5"]["name"], rows["late-5"]["held"], rows["late-5"]["strangeness"]) == (
+        "new-2",
+        "false",
+        "0",
+    )
+    fail("move", run, "new-2", "0", says="the run has no sample '0'")
+    succeed("undo", run, "-q")
+    succeed("undo", run, "-q")
+    check(n_before, kinds[:3])
+    succeed("redo", run, "-q")
+    check(n_after, kinds)
 
 
 def test_a_split_is_shown_before_it_is_done(run):

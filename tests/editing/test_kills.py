@@ -15,10 +15,13 @@ from newkinds import staging
 from newkinds.editing import EditedRun, refit
 from newkinds.journal import read_journal
 from newkinds.run_folder import read_predictions, read_run, verify_run
+from tests.arrivals import N_NEW, arrive
 
 SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "open", "close", "mkdir")
 MOMENTS = tuple(range(0, 60, 3))
 """Calls at which the program is killed."""
+MOMENTS_OF_ARRIVAL = tuple(range(1, 97, 4))
+"""The same where samples come; the last ones are after all."""
 OPERATIONS = ["move", "merge", "refit", "create", "undo"]
 
 
@@ -31,7 +34,7 @@ def edit(run: Path) -> None:
     opened.undo()
 
 
-def edit_and_die(run: Path, moment: int) -> None:
+def edit_and_die(run: Path, moment: int, edit: Callable[[Path], object] = edit) -> None:
     """In a process of its own: edit, and die at the n-th call."""
     calls = iter(range(10_000))
 
@@ -68,6 +71,25 @@ def test_a_kill_at_any_moment_loses_nothing(made: Path, tmp_path: Path, moment: 
     assert opened.predictions.equals(read_predictions(run))
     left = [path.name for path in (run / "versions").iterdir() if path.name.startswith(".")]
     assert left == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", MOMENTS_OF_ARRIVAL)
+def test_a_kill_while_samples_come_loses_nothing(made: Path, tmp_path: Path, moment: int) -> None:
+    run = Path(shutil.copytree(made, tmp_path / "run"))
+    n_before = len(read_predictions(run))
+    process = multiprocessing.get_context("fork").Process(target=edit_and_die, args=(run, moment, arrive))
+    process.start()
+    process.join(120)
+    assert process.exitcode in (0, -signal.SIGKILL)
+    n_updates = len(read_journal(run))
+    assert n_updates or process.exitcode
+    verify_run(run)
+    assert len(read_predictions(run)) == len(EditedRun(run).features) == n_before + n_updates * N_NEW
+    arrive(run)
+    verify_run(run)
+    assert len(read_predictions(run)) == n_before + (n_updates + 1) * N_NEW
+    assert [path.name for path in (run / "versions").iterdir() if path.name.startswith(".")] == []
 
 
 def move_often(run: Path, rows: range, barrier: Any) -> None:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from newkinds import InputError
 from newkinds.editing import EditedRun
 from newkinds.run_folder import read_predictions, read_run
+from tests.arrivals import arrive
 
-OPERATIONS = ("rename", "merge", "split", "move", "confirm", "create", "dissolve", "undo", "redo")
+OPERATIONS = ("rename", "merge", "split", "move", "confirm", "create", "dissolve", "undo", "redo", "arrive")
 steps = st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(0, 2**32 - 1)), min_size=1, max_size=14)
 
 
@@ -35,6 +36,9 @@ def do(run: EditedRun, op: str, seed: int) -> None:
         "dissolve": (some[0],),
     }
     options = {"known": bool(generator.integers(2))} if op in ("merge", "dissolve") else {}
+    if op == "arrive":
+        arrive(run, let_go=int(generator.integers(3)))
+        return
     with contextlib.suppress(InputError):
         getattr(run, op)(*arguments.get(op, ()), **options)
 
@@ -54,7 +58,7 @@ def test_replaying_gives_the_state_bit_for_bit(made: Path, steps: list[tuple[str
             assert again == record
             assert read_predictions(place, again).equals(table)
             check_sense(again, read_predictions(place, again))
-        born = [new for entry in run.entries for new in entry.outcome.get("born", ())]
+        born = [new for entry in run.entries for new in entry.born]
         for part in ("id", "key"):
             assert len({new[part] for new in born}) == len(born)
 

@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from newkinds import FeatureSet, InputError, discover
+from newkinds.editing import EditedRun
 from newkinds.report import content as content_module
 from newkinds.report import make_report, write_report
 from newkinds.report.content import as_script, cut
 from newkinds.run_folder import read_run
+from tests.arrivals import N_NEW, arrive
 from tests.commands.command_line import fail, printed, succeed
 from tests.report.conftest import HOSTILE, grouped, half_labelled, save
 from tests.report.pages import parse_page, read_page
@@ -149,6 +151,21 @@ def test_long_texts_are_cut_until_they_fit(tmp_path, monkeypatch, limit):
     assert {len(text) for text in page.texts["texts"]} < {500, 200, 100, 50, 0}
     blocks = re.findall(r"<script type=.*?</script>", page.html, flags=re.S)
     assert sum(len(block) for block in blocks) < limit + 1000
+
+
+def test_samples_that_came_are_shown_with_their_pictures(photos_run, tmp_path):
+    run = Path(shutil.copytree(photos_run, tmp_path / "run"))
+    before = parse_page(make_report(run))
+    arrive(run, let_go=2)
+    page = parse_page(make_report(run))
+    n = 90 - 2 + N_NEW
+    assert (page.content["n_samples"], len(page.texts["ids"])) == (n, n)
+    assert len(page.pictures["pictures"]) == n
+    assert page.pictures["pictures"]["0"] == before.pictures["pictures"]["2"]
+    assert page.content["map"] is None
+    EditedRun(run).undo()
+    assert parse_page(make_report(run)).pictures == before.pictures
+    assert parse_page(make_report(run)).content["map"] == before.content["map"]
 
 
 def test_pictures_are_left_out_where_they_do_not_fit(photos_run, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from newkinds.editing import EditedRun, rename
 from newkinds.run_folder import read_predictions, read_run
 from newkinds.studio.live_run import LiveRun
+from tests.arrivals import N_NEW, arrive
 from tests.studio.conftest import asked, copied, until
 
 
@@ -307,6 +308,44 @@ def test_a_refit_is_a_version_to_keep_or_to_go_back_from(digits_client):
     assert do(digits_client, "undo", entry=2)["all"]
     assert {key: card["size"] for key, card in kinds(digits_client).items()} == sizes
     assert digits_client.post("/api/refit/close", json={}).json()["job"] is None
+
+
+def test_samples_that_came_show_in_the_studio_and_questions_about_others_are_gone(photos_run, tmp_path):
+    run = copied(photos_run, tmp_path)
+    with asked(run) as client:
+        before = client.get("/api/state").json()
+        pictures = [client.get(f"/picture/{row}").content for row in range(90)]
+        assert client.get("/picture/90").status_code == 400
+        question = reviewed(client)["questions"][0]
+        arrive(run, let_go=2)
+        stale = client.post("/api/do/confirm", json={"rows": [0]})
+        assert stale.status_code == 409
+        assert "samples have come or gone" in stale.json()["error"].lower()
+        state, n = client.get("/api/state").json(), 90 - 2 + N_NEW
+        assert (state["n"], state["n_samples"], state["samples"], state["map"]) == (1, n, "0002", None)
+        assert [card["key"] for card in state["categories"]] == ["pug", "beagle", "new-1", "new-2"]
+        assert len(points(client)[1]["slot"]) == n
+        assert client.get("/picture/0").content == pictures[2]
+        assert client.get(f"/picture/{n - 1}").status_code == 200
+        assert client.get(f"/picture/{n}").status_code == 400
+        assert client.get(f"/api/samples/{n - 1}").json()["id"] == f"late-{N_NEW - 1}"
+        assert client.get("/api/search?words=late").json()["matches"] == N_NEW
+        members = client.get("/api/kinds/samples?kind=new-2&order=typical").json()
+        assert members["samples"][0]["id"].startswith("late-")
+        like = client.post("/api/like", json={"rows": [n - 1]}).json()
+        assert {sample["id"] for sample in like["samples"][: N_NEW - 1]} == {f"late-{i}" for i in range(N_NEW - 1)}
+        answer = {"question": question["id"], "answer": "yes"}
+        assert client.post("/api/review/answer", json=answer).status_code == 409
+        assert reviewed(client)["questions"]
+        do(client, "confirm", rows=[n - 1])
+        assert read_predictions(run)["confirmed"].to_pylist().index(True) == n - 1
+        assert do(client, "undo", entry=2)["samples"]["n"] == 1
+        assert do(client, "undo", entry=1)["all"]
+        after = client.get("/api/state").json()
+        assert (after["n_samples"], after["samples"], after["map"]) == (90, None, before["map"])
+        assert [client.get(f"/picture/{row}").content for row in range(90)] == pictures
+        assert do(client, "redo")["all"]
+        assert client.get("/api/state").json()["n_samples"] == n
 
 
 def test_a_refit_that_is_cancelled_or_dies_has_not_happened(digits_client, monkeypatch):

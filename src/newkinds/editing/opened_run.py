@@ -103,7 +103,7 @@ class OpenedRun:
 
     @property
     def samples(self) -> SampleState:
-        """Category, label, confirmation, confidence and novelty of each sample, as they stand. Do not change it."""
+        """What is known of each sample, as it stands. Do not change it."""
         if self._standing.samples is None:
             self._replay(with_samples=True)
         assert self._standing.samples is not None
@@ -117,7 +117,7 @@ class OpenedRun:
     @cached_property
     def features(self) -> npt.NDArray[Any]:
         """Of unit length, but for rounding; a memory map."""
-        return read_run_features(self.folder, self.first_record)
+        return read_run_features(self.folder, self._base)
 
     @cached_property
     def _table(self) -> pa.Table:
@@ -156,7 +156,7 @@ class OpenedRun:
 
     def rows(self, samples: Samples) -> IntArray:
         """Rows of samples, ascending; InputError names those that the run does not have."""
-        n_samples = self.first_record["source"]["samples"]
+        n_samples = self._base["source"]["samples"]
         chosen = np.asarray(samples)
         if chosen.dtype == bool:
             if chosen.shape != (n_samples,):
@@ -210,7 +210,10 @@ class OpenedRun:
         return entry
 
     def _do(self, op: str, arguments: dict[str, Any], outcome: Callable[[], dict[str, Any]], reason: str) -> Entry:
+        samples = self._base.get("samples")
         with self.held():
+            if self._base.get("samples") != samples:  # whoever asked may have meant others by these rows
+                raise InputError(f"samples came to {self.folder} or went meanwhile; look at it again")
             return self.append(op, arguments, outcome(), reason=reason)
 
     def _take(self, entry: Entry) -> None:
@@ -219,7 +222,7 @@ class OpenedRun:
         last = self._done[-1] if entry.op == "undo" else entry
         self._done, self._undone = effective_entries(self._journal.entries)
         again = self._done[-1] if entry.op == "redo" else entry
-        if "refit" in (entry.op, last.op, again.op):
+        if any(one.version is not None for one in (entry, last, again)):
             self._replay(with_samples=self._standing.samples is not None)
         elif entry.op == "undo":
             self._standing.revert()
@@ -233,12 +236,15 @@ class OpenedRun:
 
     def _replay(self, with_samples: bool = False) -> None:
         """Read the present version, and apply what was done since."""
-        before = self._version
+        before, samples_before = self._version, self._base.get("samples")
         self._done, self._undone = effective_entries(self._journal.entries)
         self._version, later = since_version(self._done)
         self._base = self.first_record if self._version is None else read_record(self.folder, self._version)
         if self._version != before:
             for name in ("_table", "fitted"):
+                self.__dict__.pop(name, None)
+        if self._base.get("samples") != samples_before:
+            for name in ("features", "places_of_ids"):
                 self.__dict__.pop(name, None)
         self._standing = Standing(self._base, sample_state(self._table) if with_samples else None)
         for entry in later:

@@ -1,48 +1,24 @@
-"""Refitting a run after it was edited: a new version of it, or a run of its own.
+"""Refitting a run after it was edited: a new version of it (`newkinds.editing.versions`), or a run of its own."""
 
-A version is written beside the others and put in its place whole; the entry in the journal that names it comes
-last. So a refit that is killed at any moment has not happened: a version that no entry names is ignored, and the
-next refit takes its place. Undoing a refit is an ordinary undo.
-"""
-
-import shutil
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
-from newkinds import __version__
 from newkinds.comparing import Comparison, compare_states
 from newkinds.editing.opened_run import OpenedRun
 from newkinds.editing.supervision import supervision
+from newkinds.editing.versions import add_version, version_record, write_separately
 from newkinds.errors import InputError
-from newkinds.journal import VERSION_DIGITS, Entry
+from newkinds.journal import Entry
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.metrics import accuracy
-from newkinds.predictions import table_writer
-from newkinds.run_folder import (
-    FEATURES_FILE,
-    MAP_FILE,
-    MODEL_FILE,
-    PICTURES,
-    PREDICTIONS_TABLE,
-    PREDICTIONS_TEXT,
-    RUN_FILE,
-    RUN_FILES,
-    VERSIONS,
-    as_standing,
-    expected_checksum,
-    file_checksum,
-    read_table,
-)
-from newkinds.run_record import format_record
+from newkinds.run_folder import RUN_FILES, as_standing
 from newkinds.runtime import report_progress
-from newkinds.staging import give_usual_mode, refuse_existing, staged
-from newkinds.standing import SampleState, lineage
+from newkinds.staging import refuse_existing, staged
+from newkinds.standing import SampleState, lineage, standing
 
 if TYPE_CHECKING:
     from newkinds.methods import CategoryDiscoverer
@@ -103,17 +79,15 @@ def refit(
     n_entries = len(opened.entries)
     model, samples = _fitted_again(opened, lam, temperature)
     record = _new_record(opened, model, samples, time.perf_counter() - began)
-    table = as_standing(before[1], samples, _called(record["categories"]))
-    comparison = compare_states(before, ({**record, "categories": _called(record["categories"])}, table))
+    after = standing(record, ())
+    table = as_standing(before[1], samples, after["categories"])
+    comparison = compare_states(before, (after, table))
     if out is not None:
         place = Path(out)
         with staged(place, folder=True, replace=refuse_existing, ours=RUN_FILES) as stage:
-            _write(stage, record, model, _with_pictures(opened, table), opened)
-            for name in (FEATURES_FILE, MAP_FILE):
-                if (opened.folder / name).is_file():
-                    shutil.copyfile(opened.folder / name, stage / name)
+            write_separately(stage, record, model, table, opened)
         return Refit(place, None, comparison, time.perf_counter() - began)
-    entry = _add_version(opened, record, model, table, n_entries, reason)
+    entry = add_version(opened, "refit", record, model, table, n_entries=n_entries, reason=reason)
     return Refit(opened.folder, entry, comparison, time.perf_counter() - began)
 
 
@@ -161,6 +135,8 @@ def _fitted_again(
         confirmed.copy(),
         np.where(confirmed, 1, result.confidence).astype(np.float32),
         np.where(confirmed, is_new, result.novelty).astype(np.float32),
+        samples.strangeness.copy(),
+        samples.held.copy(),
     )
 
 
@@ -168,39 +144,16 @@ def _new_record(
     run: OpenedRun, model: "CategoryDiscoverer", samples: SampleState, seconds: float
 ) -> dict[str, Any]:
     """`run.json` of the version."""
-    earlier = run.record
-    categories = []
-    for category in earlier["categories"]:
-        members = samples.categories == category["id"]
-        categories.append(
-            {
-                "id": category["id"],
-                "name": category["key"],
-                "called": category["name"] if category["named"] else None,
-                "kind": category["kind"],
-                "size": int(members.sum()),
-                "labelled": int((members & samples.labelled).sum()),
-                "suggestion": category.get("suggestion"),
-                "stability": None,
-            }
-        )
+    record = version_record(run, run.record["categories"], samples)
     n = len(model.objective_curve_)
     curve = [[e + 1, float(model.objective_curve_[e])] for e in range(n)]
-    record = {key: value for key, value in earlier.items() if key not in ("checksums", "journal")}
-    chosen = {**earlier["chosen"], "lam": model.lam_, "temperature": model.temperature_}
     return record | {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "parameters": {**earlier["parameters"], "n_categories": len(categories)},
-        "chosen": {**chosen, "n_categories": len(categories)},
-        "curves": {**earlier["curves"], "objective": curve},
-        "categories": categories,
+        "chosen": {**record["chosen"], "lam": model.lam_, "temperature": model.temperature_},
+        "curves": {**record["curves"], "objective": curve},
         "score": _score(run, samples.categories),
         "stopped": model.stopped_,
         "n_iter": model.n_iter_,
-        "seconds": {**earlier["seconds"], "refit": round(seconds, 3)},
-        "versions": {**earlier["versions"], "newkinds": __version__},
-        "parent": {"run": run.folder.name, "entry": len(run.entries)},
-        "last": dict(zip(("id", "key"), run.last_used, strict=True)),
+        "seconds": {**record["seconds"], "refit": round(seconds, 3)},
     }
 
 
@@ -219,75 +172,3 @@ def _score(run: OpenedRun, categories: IntArray) -> dict[str, Any] | None:
     result = accuracy(columns.astype(np.int64), categories[scored], known)
     parts = {name: float(getattr(result, name)) for name in ("all", "old", "new")}
     return {"protocol": "v2", **{name: None if np.isnan(value) else value for name, value in parts.items()}}
-
-
-def _called(categories: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Categories of a record as `newkinds.standing` has them."""
-    return [
-        {**c, "key": c["name"], "name": c["called"] or c["name"], "named": c["called"] is not None}
-        for c in categories
-    ]
-
-
-def _with_pictures(run: OpenedRun, table: pa.Table) -> pa.Table:
-    first = read_table(run.folder, run.first_record, None, pictures=True)
-    return table.append_column(PICTURES, first[PICTURES]) if PICTURES in first.column_names else table
-
-
-def _add_version(
-    run: OpenedRun,
-    record: dict[str, Any],
-    model: "CategoryDiscoverer",
-    table: pa.Table,
-    n_entries: int,
-    reason: str,
-) -> Entry:
-    version = _next_version(run)
-
-    def check(place: Path) -> None:
-        """A version that no entry names is what a killed refit left."""
-        run.refresh()
-        if any(entry.op == "refit" and entry.outcome["version"] == place.name for entry in run.entries):
-            raise InputError(f"{run.folder} was refitted by another command meanwhile; see `newkinds history`")
-
-    def check_unedited() -> None:
-        run.refresh()
-        if len(run.entries) != n_entries:
-            raise InputError(f"{run.folder} was edited while it was refitted; refit it again")
-
-    with run.held():  # from the version to its entry: another refit may not put its own in between
-        check_unedited()
-        with staged(run.folder / VERSIONS / version, folder=True, replace=check) as stage:
-            _write(stage, record, model, table, run)
-        check_unedited()  # whoever listens to the progress may edit
-        return run.append("refit", {}, {"version": version}, by="refit", reason=reason)
-
-
-def _next_version(run: OpenedRun) -> str:
-    numbers = [int(entry.outcome["version"]) for entry in run.entries if entry.op == "refit"]
-    return f"{max(numbers, default=1) + 1:0{VERSION_DIGITS}d}"
-
-
-def _write(
-    folder: Path, record: dict[str, Any], model: "CategoryDiscoverer", table: pa.Table, run: OpenedRun
-) -> None:
-    """The files of a version; the features, and the map, are those of the run."""
-    from safetensors.numpy import save_file
-
-    report_progress("writing the version", 0, 1)
-    without = [name for name in table.column_names if name != PICTURES]
-    with table_writer(folder / PREDICTIONS_TEXT, "csv") as write:
-        write(table.select(without))
-    with table_writer(folder / PREDICTIONS_TABLE, "parquet") as write:
-        write(table)
-    save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, folder / MODEL_FILE)
-    give_usual_mode(folder / MODEL_FILE)
-    checksums = {name: file_checksum(folder / name) for name in (MODEL_FILE, PREDICTIONS_TABLE)}
-    for name in (FEATURES_FILE, MAP_FILE):
-        checksum = expected_checksum(run.first_record, name)
-        if checksum is None and name == FEATURES_FILE:  # a run of before there were checksums
-            checksum = file_checksum(run.folder / name)
-        if checksum is not None:
-            checksums[name] = checksum
-    (folder / RUN_FILE).write_text(format_record(record, checksums), "utf-8")
-    report_progress("writing the version", 1, 1)

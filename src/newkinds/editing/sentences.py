@@ -1,8 +1,12 @@
 """What an entry of the journal did, as a sentence."""
 
+from collections.abc import Callable
 from typing import Any
 
 from newkinds.journal import Entry
+
+SHOWN_NAMES = 5
+"""Names of categories in a list."""
 
 
 def counted(n: int, what: str = "sample") -> str:
@@ -36,9 +40,11 @@ def sentence(entry: Entry, names: dict[int, str]) -> str:
     def called(category: int) -> str:
         return names.get(category, f"category {category}")
 
+    if entry.op == "update":
+        return _update_sentence(outcome["changes"], called)
     parts = [f"{called(gone)} became part of {called(heir)}" for gone, heir in _retired(entry) if heir is not None]
     parts += [f"{called(gone)} was dissolved" for gone, heir in _retired(entry) if heir is None]
-    parts += [f"{called(new['id'])} was made" for new in outcome.get("born", ())]
+    parts += [f"{called(new['id'])} was made" for new in entry.born]
     gone = {category for category, _ in _retired(entry)}
     for start, end, rows in outcome.get("flows", ()):
         if start not in gone:
@@ -49,6 +55,30 @@ def sentence(entry: Entry, names: dict[int, str]) -> str:
     return "; ".join(parts) or "nothing changed"
 
 
+def _update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> str:
+    """What an update did: what became of the samples that arrived; then everything else."""
+
+    def listed(categories: list[int]) -> str:
+        more = ", …" if len(categories) > SHOWN_NAMES else ""
+        return ", ".join(called(category) for category in categories[:SHOWN_NAMES]) + more
+
+    born, grown = [new["id"] for new in changes.get("born", ())], changes.get("grown", ())
+    arrived = [f"{counted(len(born), 'kind')} born ({listed(born)})"] if born else []
+    arrived += [f"{sum(n for _, n in grown):,} joined {counted(len(grown), 'kind')}"] if grown else []
+    arrived += [f"{changes['held']:,} held back"] if changes.get("held") else []
+    head = f"{counted(changes.get('arrived', 0))} arrived"
+    parts = [f"{head}: {', '.join(arrived)}" if arrived else head]
+    parts += [f"{called(category)} has its name from labels" for category, _ in changes.get("named", ())]
+    n_moved, n_gone = changes.get("moved", 0), changes.get("let_go", 0)
+    parts += [f"{counted(n_moved, 'other')} moved"] if n_moved else []
+    parts += [f"{counted(n_gone)} {'is' if n_gone == 1 else 'are'} no longer kept"] if n_gone else []
+    if dormant := changes.get("dormant"):
+        parts.append(f"nothing joins {listed(dormant)} any more")
+    parts += [f"{called(one)} and {called(other)} may be one" for one, other, _ in changes.get("merges", ())]
+    parts += [f"{called(category)} may be several" for category, _ in changes.get("splits", ())]
+    return "; ".join(parts)
+
+
 def all_names(record: dict[str, Any], entries: list[Entry]) -> dict[int, str]:
     """The name of every category that there ever was: the one it has, or had last.
 
@@ -57,11 +87,12 @@ def all_names(record: dict[str, Any], entries: list[Entry]) -> dict[int, str]:
     names = {category["id"]: category.get("called") or category["name"] for category in record["categories"]}
     keys = {category["id"]: category["name"] for category in record["categories"]}
     for entry in entries:
-        for new in entry.outcome.get("born", ()):
+        for new in entry.born:
             keys[new["id"]] = new["key"]
             names[new["id"]] = new["name"] or new["key"]
         renamed = [[entry.outcome["id"], entry.outcome["name"]]] if entry.op == "rename" else []
-        for category, name in [*renamed, *entry.outcome.get("names", ())]:
+        by_labels = entry.outcome.get("changes", {}).get("named", ())
+        for category, name in [*renamed, *entry.outcome.get("names", ()), *by_labels]:
             names[category] = name or keys.get(category, str(category))
     return names
 

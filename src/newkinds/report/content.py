@@ -36,6 +36,7 @@ from newkinds.run_folder import (
     read_pictures,
     read_predictions,
     read_run,
+    run_file,
 )
 
 PAGE_BYTES = 15_000_000
@@ -81,10 +82,12 @@ class View:
 
     folder: Path
     with_map: bool = True
+    as_of: int | None = None
+    """The entry of the journal after which it is looked at; by default the last."""
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        return read_run(self.folder)
+        return read_run(self.folder, self.as_of)
 
     @cached_property
     def table(self) -> pa.Table:
@@ -120,7 +123,7 @@ class View:
         if self.record.get("map") is None:
             is_old = "map" not in self.record
             return project(self.features, self.columns, len(self.record["categories"])) if is_old else None
-        path = self.folder / MAP_FILE
+        path = run_file(self.folder, self.record, MAP_FILE)
         check_file(path, self.record)
         places = read_array(path)
         is_map = places.shape == (len(self.columns), 2) and np.issubdtype(places.dtype, np.floating)
@@ -240,7 +243,7 @@ def _categories(view: View) -> list[dict[str, Any]]:
     order = np.argsort(view.columns, kind="stable")
     sizes = np.bincount(view.columns, minlength=len(categories))
     members_of = np.split(order, np.cumsum(sizes)[:-1])
-    most = SHOWN_PICTURES if has_pictures(view.folder) else SHOWN_OTHERS
+    most = SHOWN_PICTURES if has_pictures(view.folder, view.record) else SHOWN_OTHERS
     entries = []
     for column, (category, members) in enumerate(zip(categories, members_of, strict=True)):
         closeness = np.concatenate(

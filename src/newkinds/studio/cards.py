@@ -29,7 +29,6 @@ class Cards:
 
     def __init__(self, run: EditedRun) -> None:
         self._run = run
-        self._most = SHOWN_PICTURES if has_pictures(run.folder) else SHOWN_OTHERS
         self.clear()
 
     @cached_property
@@ -39,7 +38,9 @@ class Cards:
         return np.asarray(features, dtype=np.float32) if features.size * 4 <= MOST_FEATURES else features
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all: the run is at another version, whose samples may be others."""
+        self._most = SHOWN_PICTURES if has_pictures(self._run.folder, self._run.record) else SHOWN_OTHERS
+        self.__dict__.pop("features", None)
         self._cards: dict[int, dict[str, Any]] = {}
         self._sums: dict[int, npt.NDArray[np.float32]] = {}
 

@@ -48,9 +48,9 @@ class LiveRun:
         self._lock = threading.RLock()
         self._listeners: list[Listener] = []
         self._slots: dict[int, int] = {}
-        self.projection = View(self.folder).projection
         self.cards = Cards(self.edited)
         self.moved: dict[str, Any] | None = None
+        self._take_samples()
         self._take_all()
 
     # Who looks on
@@ -98,7 +98,8 @@ class LiveRun:
                     "method": self.projection.method,
                     "explanation": MAP_METHODS.get(self.projection.method, ""),
                 },
-                "pictures": has_pictures(self.folder),
+                "pictures": has_pictures(self.folder, record),
+                "samples": self.samples_of,
                 "meanings": {**MEANINGS, **CARD_MEANINGS},
                 **self._counts(),
             }
@@ -158,9 +159,11 @@ class LiveRun:
             return {"before": before, "n": before}
         if self.edited.version != self._version:
             self.cards.clear()
-            ids = self._ids
+            ids, has_others = self._ids, self.edited.record.get("samples") != self.samples_of
+            if has_others:
+                self._take_samples()
             self._take_all()
-            self.moved = self._moved(ids)
+            self.moved = None if has_others else self._moved(ids)
             change: dict[str, Any] = {"before": before, "n": self.n, "all": True}
         else:
             numbers, categories = self._read_numbers(), record["categories"]
@@ -215,6 +218,11 @@ class LiveRun:
         card = self.cards.of(category)
         near = [{"slot": self.slot(i), "similarity": similarity} for i, similarity in card["nearest"]]
         return {**card, "nearest": near, "slot": self.slot(category["id"])}
+
+    def _take_samples(self) -> None:
+        self.projection = View(self.folder, as_of=self.n).projection
+        self.samples_of: str | None = self.edited.record.get("samples")
+        """The version whose samples these are; None for the run's own. Rows of others mean nothing here."""
 
     def _take_all(self) -> None:
         self._remember(self._read_numbers())

@@ -51,7 +51,14 @@ class Desk:
         """Do something to the run, unless a refit is at work."""
         if self._jobs.is_running:
             raise InputError("a refit is at work, and would not see this; wait for it or cancel it")
-        return self.live.do(work)
+        return self.live.do(lambda run: self._on_same_samples(run, work))
+
+    def _on_same_samples(self, run: EditedRun, work: Callable[[EditedRun], Entry]) -> Entry:
+        """Do something, unless samples have come or gone meanwhile: pages name samples by their rows."""
+        with run.held():
+            if run.record.get("samples") != self.live.samples_of:
+                raise Outdated("samples have come or gone meanwhile; look again")
+            return work(run)
 
     def rows(self, content: dict[str, Any]) -> IntArray:
         """The samples that a request names."""

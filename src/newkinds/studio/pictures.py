@@ -12,7 +12,7 @@ from newkinds.data.opening import open_image
 from newkinds.errors import InputError
 from newkinds.names import IMAGE_ENDINGS
 from newkinds.report.content import SMALL_PICTURE
-from newkinds.run_folder import PICTURES, PREDICTIONS_TABLE, picture_type
+from newkinds.run_folder import PICTURES, picture_type, pictures_file
 from newkinds.run_record import open_file
 from newkinds.studio.live_run import LiveRun
 
@@ -31,8 +31,13 @@ class SmallPictures:
     """The pictures beside a run's predictions, read a row group at a time."""
 
     def __init__(self, live: LiveRun) -> None:
-        self._path = live.folder / PREDICTIONS_TABLE  # versions have none of their own
-        self._lock = threading.Lock()
+        self._live = live
+        self._lock = threading.RLock()
+        self._open()
+
+    def _open(self) -> None:
+        self._samples_of = self._live.samples_of
+        self._path = pictures_file(self._live.folder, {"samples": self._samples_of})
         self._groups: OrderedDict[int, pa.ChunkedArray] = OrderedDict()
         with open_file(self._path) as file, pq.ParquetFile(file) as table:
             sizes = [table.metadata.row_group(group).num_rows for group in range(table.num_row_groups)]
@@ -41,21 +46,23 @@ class SmallPictures:
 
     def read(self, row: int) -> tuple[bytes, str] | None:
         """A picture and its type; None where there is none."""
-        if row >= self._n_samples:
-            return None
-        group = max(i for i, first in enumerate(self._firsts) if first <= row)
         with self._lock:
+            if self._live.samples_of != self._samples_of:
+                self._open()
+            if row >= self._n_samples:
+                return None
+            group = max(i for i, first in enumerate(self._firsts) if first <= row)
             try:
                 column = self._column(group)
             except (pa.ArrowException, OSError, ValueError, KeyError) as error:
                 raise InputError(f"{self._path} cannot be read: {error}") from error
-        picture = column[row - self._firsts[group]].as_py()
+            picture = column[row - self._firsts[group]].as_py()
         kind = picture_type(picture)
         return None if kind is None else (picture, kind)
 
     def are_tiny(self) -> bool:
         """Whether the pictures have so few pixels that they should stay sharp."""
-        some = [self.read(row) for row in range(min(LOOKED_AT, self._n_samples))]
+        some = [self.read(row) for row in range(LOOKED_AT)]
         sizes = [len(picture[0]) for picture in some if picture is not None]
         return bool(sizes) and max(sizes) < SMALL_PICTURE
 

@@ -32,11 +32,12 @@ class Asked:
 
     id: int
     question: Question
+    samples_of: str | None
 
     @property
     def about(self) -> tuple[object, ...]:
         """The same question, asked again, is about the same."""
-        return self.question.topic, self.question.category, self.question.samples
+        return self.samples_of, self.question.topic, self.question.category, self.question.samples
 
 
 class Review:
@@ -112,6 +113,8 @@ class Review:
 
     def _is_open(self, run: EditedRun, asked: Asked) -> bool:
         """Whether a question still makes sense as things stand."""
+        if asked.samples_of != run.record.get("samples"):
+            return False
         question, samples = asked.question, run.samples
         ids = {category["id"] for category in run.record["categories"]}
         sides = {"merge": question.alternatives[:1]}.get(question.topic, (question.category,))
@@ -138,14 +141,14 @@ class Review:
             else:
                 self._reader.refresh()
             reader = self._reader
-            state = len(reader.entries), reader.version
+            state, samples_of = (len(reader.entries), reader.version), reader.record.get("samples")
             questions = review_questions(reader, QUEUED)
         except Exception:  # a page that waits has to hear of it
             logger.exception("no questions could be found")
-            questions, state = [], (self._live.n, self._live.edited.version)
+            questions, state, samples_of = [], (self._live.n, self._live.edited.version), None
         with self._lock:
             first = len(self._asked)
-            self._queue = [Asked(first + i, question) for i, question in enumerate(questions)]
+            self._queue = [Asked(first + i, question, samples_of) for i, question in enumerate(questions)]
             self._asked |= {asked.id: asked for asked in self._queue}
             self._looked_at, self._n_since, self._is_looking = state, 0, False
         self._live.tell("review", {"n": state[0]})

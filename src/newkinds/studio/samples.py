@@ -1,5 +1,6 @@
 """Samples as pages show them: what they are, those of a category, those that match words, those like others."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,29 +23,47 @@ WHOLE_TEXT = 20_000
 ORDERS = ("doubtful", "typical", "order")
 
 
+@dataclass(frozen=True)
+class _Columns:
+    """Ids and texts of the samples of a run, or of one of its versions that has its own."""
+
+    samples_of: str | None
+    ids: pa.ChunkedArray
+    texts: pa.ChunkedArray | None
+
+
 class Samples:
     """The samples of a run."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
-        with live.held() as run:
+        self._kept = self._read()
+
+    @property
+    def _columns(self) -> "_Columns":
+        if self._kept.samples_of != self._live.samples_of:
+            self._kept = self._read()
+        return self._kept
+
+    def _read(self) -> "_Columns":
+        with self._live.held() as run:
             table = run.predictions
-        self._ids: pa.ChunkedArray = table["id"]
-        self._texts: pa.ChunkedArray | None = table["text"] if "text" in table.column_names else None
-        self._searched = [column for column in (self._ids, self._texts) if column is not None]
+            texts = table["text"] if "text" in table.column_names else None
+            return _Columns(self._live.samples_of, table["id"], texts)
 
     def __len__(self) -> int:
-        return len(self._ids)
+        return len(self._columns.ids)
 
     def id(self, row: int) -> str:
         """What a sample is called."""
-        return str(self._ids[row].as_py())
+        return str(self._columns.ids[row].as_py())
 
     def described(self, rows: list[int]) -> list[dict[str, Any]]:
         """Id and text of some samples, as lists show them."""
         at = pa.array(rows, pa.int64())
-        ids = self._ids.take(at).to_pylist()
-        texts = [None] * len(rows) if self._texts is None else self._texts.take(at).to_pylist()
+        columns = self._columns
+        ids = columns.ids.take(at).to_pylist()
+        texts = [None] * len(rows) if columns.texts is None else columns.texts.take(at).to_pylist()
         return [
             {"row": row, "id": cut(name, ID_LENGTH), "text": None if text is None else cut(text, CARD_LENGTH)}
             for row, name, text in zip(rows, ids, texts, strict=True)
@@ -55,7 +74,8 @@ class Samples:
         with self._live.held() as run:
             samples = run.samples
             likely = {place: (i, share) for place, i, share in run.record.get("suspected_labels") or ()}.get(row)
-            text = None if self._texts is None else cut(self._texts[row].as_py(), WHOLE_TEXT)
+            texts = self._columns.texts
+            text = None if texts is None else cut(texts[row].as_py(), WHOLE_TEXT)
             return {
                 "row": row,
                 "id": self.id(row),
@@ -86,9 +106,10 @@ class Samples:
 
     def found(self, words: str, first: int) -> dict[str, Any]:
         """A page of the samples whose id or text holds all the words, those with more of them as typed first."""
-        matching = None
+        matching, columns = None, self._columns
+        searched = [column for column in (columns.ids, columns.texts) if column is not None]
         for word in words.split():
-            some = [pc.match_substring(column, word, ignore_case=True) for column in self._searched]
+            some = [pc.match_substring(column, word, ignore_case=True) for column in searched]
             either = some[0] if len(some) == 1 else pc.or_(*some)
             matching = either if matching is None else pc.and_(matching, either)
         rows = np.empty(0, dtype=np.int64) if matching is None else np.flatnonzero(matching.to_numpy())
