@@ -23,6 +23,7 @@ from newkinds.methods.parameters import (
     one_of,
 )
 from newkinds.methods.regrouping import Regrouped, places_of
+from newkinds.methods.wariness import Wary
 from newkinds.metrics import clustering_accuracy
 from newkinds.names import AUTO, COUNT_RULES, CountRule, Geometry
 from newkinds.progress import Parts, begin_part, planned
@@ -32,6 +33,7 @@ from newkinds.selection.label_doubts import LabelDoubts, doubt_labels
 from newkinds.selection.n_categories import CategoryCount, Search, search_n_categories, usual_rule
 from newkinds.selection.plan import CHECKING
 from newkinds.selection.problem import FLOATS, Problem, as_array, dense, make_problem
+from newkinds.selection.strangers import restored
 from newkinds.workers import working_together
 
 ASSESSED_ROWS = 1 << 12
@@ -76,7 +78,7 @@ class Assessment(NamedTuple):
     novelty: npt.NDArray[np.float64]
 
 
-class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class CategoryDiscoverer(Wary, ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the methods: classify the known, discover the new.
 
     Attributes
@@ -252,6 +254,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.known_categories_ = problem.known
         self.n_categories_ = n_categories
         self.labels_ = self.categories_[position[columns]]
+        self._remember(problem, position[columns])
         self.label_doubts_: LabelDoubts | None = None
         if self._uses_labels:
             begin_part(CHECKING)
@@ -406,6 +409,8 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         arrays = {name: np.asarray(getattr(self, f"{name}_")) for name in FITTED_ARRAYS}
         if self.metric_map_ is not None:
             arrays |= dict(zip(METRIC_ARRAYS, (self.metric_map_.centre, self.metric_map_.matrix), strict=True))
+        strangers = self.learnt_strangers()
+        arrays |= {} if strangers is None else strangers.arrays()
         return arrays | {CALIBRATION_ARRAY: np.array(astuple(self.calibration_))}
 
     def restore(self, arrays: dict[str, npt.NDArray[Any]]) -> Self:
@@ -437,6 +442,7 @@ class CategoryDiscoverer(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # 
         self.metric_map_ = _saved_metric(arrays, weights.shape[1])
         if self.metric_map_ is not None:
             self.n_features_in_ = len(self.metric_map_.centre)
+        self._excerpt, self.strangers_ = None, restored(arrays, self.n_features_in_)
         self.n_categories_search_ = self.stability_ = self.label_doubts_ = None
         self._name_categories(None)
         return self

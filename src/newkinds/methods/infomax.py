@@ -6,13 +6,16 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import Run
+from newkinds.engine import LinearMap, Partitioner, Run, category_means
 from newkinds.errors import InputError
+from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
 from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
+from newkinds.methods.wariness import Excerpt
 from newkinds.names import AUTO, INITS, SEEDINGS, SOLVERS, CountRule, Init, Seeding, SolverName
 from newkinds.objective import Objective
 from newkinds.progress import Parts, begin_part, evaluation_work
+from newkinds.selection.metric import SURE, learnt_metric
 from newkinds.selection.n_categories import CategoryCount, Search, usual_rule
 from newkinds.selection.plan import (
     CHECKING,
@@ -24,9 +27,13 @@ from newkinds.selection.plan import (
     counting_work,
     start_work,
 )
-from newkinds.selection.problem import Problem, as_array
+from newkinds.selection.problem import Problem, as_array, make_problem
 from newkinds.selection.recipes import RECIPES, Recipe
+from newkinds.selection.rehearsal import REHEARSAL_TRAINING
 from newkinds.selection.training import EVALUATIONS, Start, Training
+
+AGAIN_EVALUATIONS = 60
+"""Of a training without some categories, which begins near its end."""
 
 
 class InfoMax(CategoryDiscoverer):
@@ -125,6 +132,28 @@ class InfoMax(CategoryDiscoverer):
 
     def _usual_start(self) -> Start:
         return Start(cast(Init, self.init), self._seeding(), self._restarts(), inertia=self._recipe().inertia)
+
+    def _trained_again(
+        self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
+    ) -> tuple[Partitioner, LinearMap | None, IntArray]:
+        """As a fit trains last: in a metric that these samples teach, from the means of their categories."""
+        unit, labelled = excerpt.unit[rows], excerpt.labelled[rows]
+        problem = make_problem(unit, None, device=self.device, random_state=0)
+        linear = None
+        if self.metric_map_ is not None:
+            original = self.categories_[excerpt.columns[rows]]
+            teaches = labelled | (self.assess(unit, original).confidence > SURE)
+            linear = learnt_metric(problem.samples, np.where(teaches, places, UNLABELLED))
+            problem = replace(problem, samples=problem.samples.mapped(linear))
+        columns = np.where(labelled, places, UNLABELLED)
+        problem = replace(problem, columns=columns, known=np.arange(n))
+        start = category_means(problem.samples, places, np.zeros((n, problem.samples.width), dtype=np.float32))
+        run = Run(start, self._objective.at(self.lam_), self.temperature_, self._geometry)
+        training = replace(REHEARSAL_TRAINING, max_iter=AGAIN_EVALUATIONS, weight_decay=self.weight_decay)
+        partitioner = training.train(problem, [run], "rehearsing strangers").partitioners[0]
+        found = np.where(labelled, places, problem.samples.assign(partitioner))
+        sharper = partitioner.temperature * self.calibration_.sharpness
+        return replace(partitioner, temperature=sharper), linear, found
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
         """Train an objective and read the categories off."""

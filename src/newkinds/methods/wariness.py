@@ -1,0 +1,148 @@
+"""What every method says of samples that belong to none of its categories."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.engine import LinearMap, Partitioner
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.runtime import n_processes
+from newkinds.selection.problem import Problem
+from newkinds.selection.strangeness import REHEARSED, probability_of_strange, share_of_strangers
+from newkinds.selection.strangers import Strangers, learn_strangers
+
+if TYPE_CHECKING:
+    from newkinds.engine import LinearMap as MetricMap
+    from newkinds.selection.calibration import Calibration
+
+FOR_EACH_CATEGORY = 30
+"""Samples that an excerpt has at least for each category."""
+ASKED_ROWS = 1 << 12
+"""Samples that are looked at at a time."""
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """Samples of the fit from which is learnt how strangers look, once that is asked for.
+
+    Attributes
+    ----------
+    unit : ndarray of shape (samples, features)
+        Of unit length.
+    columns : ndarray of shape (samples,)
+        Places of their categories in `categories_`.
+    labelled : ndarray of shape (samples,)
+        Which had a label.
+    """
+
+    unit: npt.NDArray[np.float32]
+    columns: IntArray
+    labelled: npt.NDArray[np.bool_]
+
+
+class Wary:
+    """Base of the methods: who is a stranger.
+
+    Attributes
+    ----------
+    strangers_ : Strangers or None
+        How strangers are told; learnt when it is first asked for. None before, and where there are too few
+        categories to rehearse with.
+    """
+
+    weights_: npt.NDArray[np.floating[Any]]
+    categories_: IntArray
+    metric_map_: "MetricMap | None"
+    calibration_: "Calibration"
+    strangers_: Strangers | None
+    _excerpt: Excerpt | None
+
+    def strangeness(self, X: Any, share: float | None = None) -> FloatArray:
+        """Probability that a sample belongs to none of the model's categories, known or new.
+
+        (`novelty` is something else: the probability of belonging to one of them that had no label.)
+
+        How many strangers there are is estimated from the samples that are asked about together, unless `share`
+        says it. Of a model with too few categories to rehearse with, and of one saved by an earlier version, it is
+        1 less the confidence.
+
+        Parameters
+        ----------
+        X : array-like of shape (samples, features)
+        share : float, optional
+            Which part of such samples are strangers.
+        """
+        if share is not None and not 0 < share < 1:
+            raise InputError(f"share is a part of the samples, between 0 and 1; got {share}")
+        features = self._check_features(X, reset=False)  # type: ignore[attr-defined]  # of the contract
+        ratios = self.strange_log_ratios(features)
+        if ratios is None:
+            confidence: FloatArray = self.assess(features).confidence  # type: ignore[attr-defined]  # likewise
+            return 1 - confidence
+        return probability_of_strange(ratios, share_of_strangers(ratios) if share is None else share)
+
+    def strange_log_ratios(self, features: npt.NDArray[Any]) -> FloatArray | None:
+        """How much more probable a sample's signs are of a stranger, as a logarithm; None if nothing was learnt."""
+        strangers = self.learnt_strangers()
+        if strangers is None:
+            return None
+        ratios = np.empty(len(features))
+        for first in range(0, len(features), ASKED_ROWS):
+            rows = slice(first, first + ASKED_ROWS)
+            unit, mapped = self._unit_and_mapped(np.asarray(features[rows]))
+            ratios[rows] = strangers.rule.apply(strangers.portrait.signs(self._sharpened(), unit, mapped))
+        return ratios
+
+    def learnt_strangers(self) -> Strangers | None:
+        """`strangers_`, learnt now if it was not before."""
+        excerpt = getattr(self, "_excerpt", None)
+        if getattr(self, "strangers_", None) is None and excerpt is not None:
+            mapped = self._unit_and_mapped(excerpt.unit)[1]
+
+            def retrain(rows: IntArray, places: IntArray, n: int) -> tuple[Partitioner, LinearMap | None, IntArray]:
+                return self._trained_again(excerpt, rows, places, n)
+
+            self.strangers_ = learn_strangers(
+                excerpt.unit, mapped, excerpt.columns, retrain, np.random.default_rng(0)
+            )
+            self._excerpt = None
+        return getattr(self, "strangers_", None)
+
+    def _remember(self, problem: Problem, columns: IntArray) -> None:
+        """Keep some samples of the fit; `columns` are the places of all in `categories_`."""
+        most = max(REHEARSED, FOR_EACH_CATEGORY * len(self.categories_))
+        rows = np.arange(len(columns))
+        if len(rows) > most:
+            rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+        unit = problem.samples.take(rows).cpu().numpy()
+        self._excerpt = Excerpt(np.asarray(unit, dtype=np.float32), columns[rows], problem.labelled[rows])
+        self.strangers_ = None
+        if n_processes() > 1:  # later, one of them would wait for the others
+            self.learnt_strangers()
+
+    def _trained_again(
+        self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
+    ) -> tuple[Partitioner, LinearMap | None, IntArray]:
+        """The model without the categories that these rows lack; see `newkinds.selection.strangeness.Retrain`.
+
+        Here with the weights that it has; methods that are trained do better.
+        """
+        weights = np.asarray(self.weights_)[np.unique(excerpt.columns[rows])]
+        return replace(self._sharpened(), weights=weights), self.metric_map_, places
+
+    def _sharpened(self) -> Partitioner:
+        """The partitioner with calibrated probabilities, of the categories that it was fitted with."""
+        partitioner: Partitioner = self.partitioner_  # type: ignore[attr-defined]  # of the contract
+        return replace(partitioner, temperature=partitioner.temperature * self.calibration_.sharpness)
+
+    def _unit_and_mapped(
+        self, features: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
+        from newkinds.engine import normalised
+
+        return normalised(features), self._unit(features)  # type: ignore[attr-defined]  # of the contract

@@ -1,0 +1,277 @@
+"""Strangeness: how probable is it that a sample belongs to none of a model's categories?
+
+Confidence does not tell: a model shares each sample out among the categories that it has. Five signs tell more when
+they are weighed together: that no category is probable (*doubt*), that all logits are low (*energy*), that the
+sample is unlike every part of every category (*facet*), that it is far from every category's mean, given how
+categories vary (*distance*), and how much farther than from the middle of everything (*relative distance*).
+
+What the signs mean, rehearsals tell. Some categories are taken out of the collection, samples and all, the model is
+trained again without them, its metric too, and then asked about their samples and about samples of other categories
+that were kept out as well. A logistic regression with weights that are not negative, so that no sign is ever turned
+around, says how much more probable the signs are of a stranger.
+
+How many strangers there are nobody knows beforehand, so that is estimated from the samples that are asked about
+together (`share_of_strangers`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy.optimize import minimize
+from scipy.special import expit, logit, logsumexp
+
+from newkinds.discriminants import projected, random_projection, within_covariance
+from newkinds.engine import LinearMap, Partitioner, kmeans
+from newkinds.engine.partitioner import scale
+from newkinds.labels import IntArray
+
+FloatArray = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+FACETS = 8
+"""Parts of a category that are looked at; fewer where it has fewer than `FACET_SAMPLES` for each."""
+FACET_SAMPLES = 3
+FACET_ITERATIONS = 10
+TAKEN_OUT = 0.2
+"""Share of the categories that a rehearsal takes out."""
+KEPT_OUT = 0.25
+"""Share of the other samples that it keeps out, to be asked about."""
+REHEARSALS = 4
+LEAST_CATEGORIES = 4
+"""With fewer categories of `LEAST_SAMPLES` there is nothing to rehearse with."""
+LEAST_SAMPLES = 4
+REHEARSED = 1 << 13
+"""Samples on which rehearsals are held."""
+RIDGE = 1e-3
+USUAL_SHARE, USUAL_SAMPLES = 0.1, 20
+"""What the share of strangers is taken to be beforehand, and as how many samples that counts."""
+SURE = 1e-6
+"""Probabilities are kept so far from 0 and 1."""
+
+SIGNS = ("doubt", "energy", "facet", "distance", "relative distance")
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """What the categories of a model look like; all arrays are float32.
+
+    Attributes
+    ----------
+    facets : ndarray of shape (facets, features)
+        Means of parts of categories, of unit length.
+    means : ndarray of shape (categories, directions)
+        Of the features that the partitioner takes, scaled so that categories vary alike in all directions.
+    scaling : ndarray of shape (directions, directions)
+        What scales them so.
+    middle : ndarray of shape (directions,)
+        The mean of all samples, scaled.
+    background : ndarray of shape (directions, directions)
+        What makes the covariance of all samples, after the scaling, that of a sphere.
+    """
+
+    facets: npt.NDArray[np.float32]
+    means: npt.NDArray[np.float32]
+    scaling: npt.NDArray[np.float32]
+    middle: npt.NDArray[np.float32]
+    background: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating], columns: IntArray) -> "Portrait":
+        """Of samples: unit features, the same as the partitioner takes them, columns of their categories."""
+        present, places = np.unique(columns, return_inverse=True)
+        narrow = np.asarray(_narrow(mapped), dtype=np.float64)
+        means = _means(narrow, places, len(present))
+        deviations = narrow - means[places]
+        covariance = within_covariance(deviations.T @ deviations, len(narrow) - len(present))
+        scaling = _inverse_root(covariance)
+        scaled = narrow @ scaling
+        middle = scaled.mean(axis=0)
+        spread = np.cov(scaled.T).reshape(len(middle), len(middle)) + SURE * np.eye(len(middle))
+        arrays = (_facets(unit, places), means @ scaling, scaling, middle, _inverse_root(spread))
+        return cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+
+    def scaled(self, mapped: npt.NDArray[np.floating]) -> FloatArray:
+        """Samples where categories vary alike in all directions."""
+        return np.asarray(np.asarray(_narrow(mapped), dtype=np.float64) @ self.scaling)
+
+    def directions(self, mapped: npt.NDArray[np.floating]) -> FloatArray:
+        """The same as directions from the middle of everything, by which samples are grouped."""
+        return unit_rows(self.scaled(mapped) - self.middle)
+
+    @property
+    def category_directions(self) -> FloatArray:
+        return unit_rows(np.asarray(self.means, dtype=np.float64) - self.middle)
+
+    def signs(
+        self, partitioner: Partitioner, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]
+    ) -> FloatArray:
+        """The five signs of each sample, larger ones stranger: (samples, signs)."""
+        weights = torch.from_numpy(np.asarray(partitioner.weights, dtype=np.float64))[None]
+        temperature = torch.tensor([partitioner.temperature], dtype=torch.float64)
+        scaled_weights, bias = scale(weights, temperature, partitioner.geometry == "euclidean")
+        logits = np.asarray(mapped, dtype=np.float64) @ scaled_weights[0].numpy().T + bias[0].numpy()
+        energy = logsumexp(logits, axis=1)
+        highest = np.clip(np.exp(logits.max(axis=1) - energy), SURE, 1 - SURE)
+        scaled = self.scaled(mapped)
+        means = np.asarray(self.means, dtype=np.float64)
+        squares = (scaled**2).sum(axis=1)[:, None] - 2 * scaled @ means.T + (means**2).sum(axis=1)
+        nearest = np.maximum(squares.min(axis=1), 0)
+        from_middle = (((scaled - self.middle) @ self.background) ** 2).sum(axis=1)
+        facet = -(np.asarray(unit, dtype=np.float64) @ self.facets.T).max(axis=1)
+        return np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A weighted sum of some figures: the log of how much more probable they are if something holds."""
+
+    weights: FloatArray
+    intercept: float
+
+    def apply(self, figures: FloatArray) -> FloatArray:
+        return np.asarray(figures @ self.weights + self.intercept)
+
+    @classmethod
+    def learnt(cls, figures: FloatArray, holds: Mask, ridge: float = RIDGE) -> "Rule":
+        """By logistic regression with weights that are not negative, both cases counting the same."""
+        centre, spread = figures.mean(axis=0), figures.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        standard = (figures - centre) / spread
+        sign = np.where(holds, 1.0, -1.0)
+        counts = np.where(holds, 0.5 / max(holds.mean(), SURE), 0.5 / max(1 - holds.mean(), SURE))
+        counts = counts / counts.sum()
+
+        def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+            weights = parameters[:-1]
+            margin = sign * (standard @ weights + parameters[-1])
+            pull = -counts * sign * expit(-margin)
+            value = (counts * np.logaddexp(0, -margin)).sum() + ridge * (weights**2).sum()
+            return float(value), np.append(standard.T @ pull + 2 * ridge * weights, pull.sum())
+
+        n = figures.shape[1]
+        bounds = [(0.0, None)] * n + [(None, None)]
+        found = minimize(loss, np.append(np.full(n, 0.3), 0.0), jac=True, bounds=bounds).x
+        weights = found[:-1] / spread
+        return cls(weights, float(found[-1] - centre @ weights))
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """A rehearsal: what a model without some categories says of samples that it never saw.
+
+    Attributes
+    ----------
+    portrait : Portrait
+        Of the categories that are left.
+    signs : ndarray of shape (samples, signs)
+    mapped : ndarray of shape (samples, directions)
+        As that model's partitioner takes them.
+    is_strange : ndarray of shape (samples,)
+        Whether the sample's category was taken out.
+    columns : ndarray of shape (samples,)
+        The category that it has in the collection.
+    """
+
+    portrait: Portrait
+    signs: FloatArray
+    mapped: npt.NDArray[np.floating]
+    is_strange: Mask
+    columns: IntArray
+
+
+Retrain = Callable[[IntArray, IntArray, int], tuple[Partitioner, LinearMap | None, IntArray]]
+"""Trains a model again on some samples. Takes their rows, their columns and the number of these; returns its
+calibrated partitioner, the map to what that takes, and the columns that it gives them."""
+
+
+def rehearse_strangers(
+    unit: npt.NDArray[np.floating], columns: IntArray, retrain: Retrain, rng: np.random.Generator
+) -> list[Rehearsed]:
+    """Take categories out of a collection and see how their samples look to a model without them.
+
+    None where there are too few categories to do so.
+    """
+    sizes = np.bincount(columns)
+    candidates = np.flatnonzero(sizes >= LEAST_SAMPLES)
+    if len(candidates) < LEAST_CATEGORIES:
+        return []
+    rehearsals = []
+    for _ in range(REHEARSALS):
+        taken_out = rng.choice(candidates, max(1, round(TAKEN_OUT * len(candidates))), replace=False)
+        is_strange = np.isin(columns, taken_out)
+        is_asked = is_strange | (rng.random(len(columns)) < KEPT_OUT)
+        rows = np.flatnonzero(~is_asked)
+        if len(rows) < 2:
+            continue
+        _, places = np.unique(columns[rows], return_inverse=True)
+        partitioner, linear, found = retrain(rows, places, int(places.max()) + 1)
+        mapped = unit if linear is None else linear.apply_precisely(unit)
+        portrait = Portrait.of(unit[rows], mapped[rows], found)
+        signs = portrait.signs(partitioner, unit[is_asked], mapped[is_asked])
+        rehearsals.append(Rehearsed(portrait, signs, mapped[is_asked], is_strange[is_asked], columns[is_asked]))
+    return rehearsals
+
+
+def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> Rule:
+    signs = np.concatenate([rehearsed.signs for rehearsed in rehearsals])
+    return Rule.learnt(signs, np.concatenate([rehearsed.is_strange for rehearsed in rehearsals]))
+
+
+def share_of_strangers(log_ratios: FloatArray) -> float:
+    """The share of strangers among samples, from how much more probable their signs are of strangers.
+
+    By expectation and maximisation, beginning with a usual share that counts as some samples.
+    """
+    share = USUAL_SHARE
+    for _ in range(200):
+        total = float(probability_of_strange(log_ratios, share).sum())
+        now = (USUAL_SHARE * USUAL_SAMPLES + total) / (USUAL_SAMPLES + len(log_ratios))
+        if abs(now - share) < SURE:
+            break
+        share = now
+    return share
+
+
+def probability_of_strange(log_ratios: FloatArray, share: float) -> FloatArray:
+    return np.asarray(expit(log_ratios + logit(np.clip(share, SURE, 1 - SURE))))
+
+
+def unit_rows(rows: FloatArray) -> FloatArray:
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float64).tiny))
+
+
+def _narrow(mapped: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    return projected(mapped, random_projection(mapped.shape[1]))
+
+
+def _means(features: FloatArray, places: IntArray, n: int) -> FloatArray:
+    sums = np.zeros((n, features.shape[1]))
+    np.add.at(sums, places, features)
+    return np.asarray(sums / np.maximum(np.bincount(places, minlength=n), 1)[:, None])
+
+
+def _inverse_root(covariance: FloatArray) -> FloatArray:
+    """The matrix after which this covariance is that of a sphere."""
+    values, directions = np.linalg.eigh(covariance)
+    return np.asarray(directions / np.sqrt(np.maximum(values, np.finfo(np.float64).eps)))
+
+
+def _facets(unit: npt.NDArray[np.floating], places: IntArray) -> FloatArray:
+    """Means of parts of each category, of unit length."""
+    order = np.argsort(places, kind="stable")
+    facets = []
+    for rows in np.split(order, np.flatnonzero(np.diff(places[order])) + 1):
+        members = np.ascontiguousarray(unit[rows], dtype=np.float32)
+        n = min(FACETS, len(rows) // FACET_SAMPLES)
+        if n > 1:
+            rng = np.random.RandomState(0)
+            members = kmeans(
+                torch.from_numpy(members), n, n_init=1, max_iter=FACET_ITERATIONS, rng=rng, stage=""
+            ).centroids
+            facets.append(np.asarray(members, dtype=np.float64))
+        else:
+            facets.append(members.mean(axis=0, keepdims=True, dtype=np.float64))
+    return unit_rows(np.concatenate(facets))

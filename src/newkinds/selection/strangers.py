@@ -1,0 +1,107 @@
+"""What a model knows of samples that belong to none of its categories: how to tell them, and when they are one."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from newkinds.errors import InputError
+from newkinds.labels import IntArray
+from newkinds.selection.births import USUAL, BirthRule, learn_births
+from newkinds.selection.strangeness import (
+    SIGNS,
+    Portrait,
+    Retrain,
+    Rule,
+    learn_strangeness,
+    rehearse_strangers,
+)
+
+RULES_ARRAY = "strange_rules"
+PORTRAIT_ARRAYS = tuple(f"strange_{field.name}" for field in fields(Portrait))
+N_RULES = 2 * (len(SIGNS) + 1) + 1
+"""Numbers of both rules: weights and intercept of each, and the cut."""
+
+
+@dataclass(frozen=True)
+class Strangers:
+    """How strangers are told.
+
+    Attributes
+    ----------
+    portrait : Portrait
+        What the model's categories look like.
+    rule : Rule
+        How much more probable a sample's signs are of a stranger.
+    births : BirthRule
+        When strangers are a category.
+    """
+
+    portrait: Portrait
+    rule: Rule
+    births: BirthRule = USUAL
+
+    def arrays(self) -> dict[str, npt.NDArray[np.floating]]:
+        """As a saved model has it; `restored` takes them back."""
+        rules = [*self.rule.weights, self.rule.intercept, self.births.cut]
+        rules += [*self.births.rule.weights, self.births.rule.intercept]
+        portrait = {name: getattr(self.portrait, name.removeprefix("strange_")) for name in PORTRAIT_ARRAYS}
+        return {RULES_ARRAY: np.array(rules), **portrait}
+
+
+def learn_strangers(
+    unit: npt.NDArray[np.floating],
+    mapped: npt.NDArray[np.floating],
+    columns: IntArray,
+    retrain: Retrain,
+    rng: np.random.Generator,
+) -> Strangers | None:
+    """By rehearsals on samples of a collection; None where there are too few categories.
+
+    Parameters
+    ----------
+    unit : ndarray of shape (samples, features)
+        Of unit length.
+    mapped : ndarray of shape (samples, directions)
+        The same as the model's partitioner takes them.
+    columns : ndarray of shape (samples,)
+        Their categories.
+    retrain : callable
+        See `newkinds.selection.strangeness.Retrain`.
+    rng : Generator
+    """
+    rehearsals = rehearse_strangers(unit, columns, retrain, rng)
+    if not rehearsals:
+        return None
+    rule = learn_strangeness(rehearsals)
+    return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
+
+
+def restored(arrays: dict[str, npt.NDArray[np.floating]], n_features: int) -> Strangers | None:
+    """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
+    names = (RULES_ARRAY, *PORTRAIT_ARRAYS)
+    if not any(name in arrays for name in names):
+        return None
+    saved = {name: arrays.get(name) for name in names}
+    for name, array in saved.items():
+        if array is None or not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+            raise InputError(f"the saved {name} should be finite numbers")
+    rules, facets, means, scaling, middle, background = (np.asarray(saved[name]) for name in names)
+    square = (len(middle), len(middle)) if middle.ndim == 1 else None
+    fits = (
+        rules.shape == (N_RULES,)
+        and facets.ndim == 2
+        and facets.shape[1] == n_features
+        and len(facets) > 0
+        and means.ndim == 2
+        and len(means) > 0
+        and means.shape[1:] == middle.shape
+        and scaling.ndim == 2
+        and scaling.shape[1:] == middle.shape
+        and background.shape == square
+    )
+    if not fits:
+        raise InputError("the saved model's description of its categories does not fit together")
+    n = len(SIGNS)
+    births = BirthRule(float(rules[n + 1]), Rule(rules[n + 2 : -1], float(rules[-1])))
+    return Strangers(Portrait(facets, means, scaling, middle, background), Rule(rules[:n], float(rules[n])), births)
