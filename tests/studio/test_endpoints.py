@@ -2,6 +2,7 @@
 
 import base64
 import io
+import threading
 from typing import Any
 
 import numpy as np
@@ -166,6 +167,50 @@ def test_undo_is_of_what_the_page_shows(digits_client):
     assert answer.status_code == 409
     assert "something else was done meanwhile" in answer.json()["error"].lower()
     assert do(digits_client, "undo", entry=2)["redo"]["n"] == 2
+
+
+def meanwhile(client, run, path, content, act):
+    """The answer to a request that has to wait for somebody who holds the run and does something to it."""
+    answers: list[Any] = []
+    other = EditedRun(run)
+    asking = threading.Thread(target=lambda: answers.append(client.post(path, json=content)))
+    with other.held():
+        asking.start()
+        asking.join(0.4)
+        act(other)
+    asking.join()
+    return answers[0]
+
+
+def test_undo_and_redo_are_of_what_the_page_shows_whoever_comes_between(digits_run, tmp_path):
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        do(client, "rename", kind="new-1", name="one")
+        act = "/api/do/undo", {"entry": 1}
+        answer = meanwhile(client, run, *act, lambda other: other.rename("new-2", "two"))
+        assert (answer.status_code, EditedRun(run).entries[-1].op) == (409, "rename")
+        assert "something else was done meanwhile" in answer.json()["error"].lower()
+        do(client, "undo", entry=2)
+        again = meanwhile(client, run, "/api/do/redo", {"entry": 2}, lambda other: other.rename("new-2", "three"))
+        assert again.status_code == 409
+        assert [category["name"] for category in kinds(client).values() if category["name"]][-2:] == [
+            "one",
+            "three",
+        ]
+        nothing = client.post("/api/do/redo", json={"entry": 2})
+        assert nothing.status_code == 409
+
+
+def test_a_preview_of_a_split_is_compared_with_the_kind_while_nobody_can_change_it(digits_run, tmp_path):
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        preview = client.post("/api/preview/split", json={"kind": "new-1", "k": 2}).json()["preview"]
+        row = kinds(client)["new-1"]["typical"][0]
+        answer = meanwhile(
+            client, run, "/api/do/split", {"kind": "new-1", "preview": preview}, lambda o: o.move([row], "new-2")
+        )
+        assert answer.status_code == 409
+        assert "has changed since" in answer.json()["error"]
 
 
 def test_a_split_is_done_as_it_was_previewed_or_not_at_all(digits_client):

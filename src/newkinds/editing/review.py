@@ -119,20 +119,20 @@ def answer_question(
     reason : str
         Written down with it.
     """
-    run.refresh()
-    shown = np.setdiff1d(_still_there(run, question), odd)
-    if answer == "yes" and question.topic == "merge":
-        pair = [question.category, question.alternatives[0]]
-        return run.merge(pair, known=True, reason=reason)
-    if answer == "yes" or (answer == "no" and question.topic == "merge"):
-        return run.confirm(shown, reason=reason)
-    if answer == "no":
-        raise InputError('where does it belong? Answer with a category, or with "new"')
-    if question.topic == "merge":
-        raise InputError(f'answer "yes" or "no" to whether two categories are one; got {answer!r}')
-    if answer == "new":
-        return run.create(list(question.samples), name, reason=reason)
-    return run.move(list(question.samples), answer, reason=reason)
+    with run.held():  # what is shown may not move between this look and the entry
+        shown = np.setdiff1d(_still_there(run, question), odd)
+        if answer == "yes" and question.topic == "merge":
+            pair = [question.category, question.alternatives[0]]
+            return run.merge(pair, known=True, reason=reason)
+        if answer == "yes" or (answer == "no" and question.topic == "merge"):
+            return run.confirm(shown, reason=reason)
+        if answer == "no":
+            raise InputError('where does it belong? Answer with a category, or with "new"')
+        if question.topic == "merge":
+            raise InputError(f'answer "yes" or "no" to whether two categories are one; got {answer!r}')
+        if answer == "new":
+            return run.create(list(question.samples), name, reason=reason)
+        return run.move(list(question.samples), answer, reason=reason)
 
 
 def _still_there(run: EditedRun, question: Question) -> list[int]:

@@ -48,10 +48,18 @@ class Desk:
         return self.change(lambda run: operation.do(self, run, content))
 
     def change(self, work: Callable[[EditedRun], Entry]) -> dict[str, Any]:
-        """Do something to the run, unless a refit is at work."""
+        """Do something to the run, unless a refit is at work.
+
+        The run is held from before `work` looks at it, so that nothing happens between its checks and its entry.
+        """
         if self._jobs.is_running:
             raise InputError("a refit is at work, and would not see this; wait for it or cancel it")
-        return self.live.do(work)
+
+        def work_alone(run: EditedRun) -> Entry:
+            with run.held():
+                return work(run)
+
+        return self.live.do(work_alone)
 
     def rows(self, content: dict[str, Any]) -> IntArray:
         """The samples that a request names."""
@@ -117,9 +125,9 @@ class Desk:
 
     def step(self, run: EditedRun, content: dict[str, Any], name: str) -> Entry:
         """Undo or redo, but only what the page shows as the next one."""
-        run.refresh()
         entry = run.undoable if name == "undo" else run.redoable
-        if entry is not None and content.get("entry") not in (None, entry.n):
+        meant = content.get("entry")
+        if meant is not None and (entry is None or entry.n != meant):
             raise Outdated(f"something else was done meanwhile; {name} once more if you still want to")
         return run.undo() if name == "undo" else run.redo()
 
