@@ -275,6 +275,44 @@ def test_a_page_that_missed_something_catches_up(texts_run, tmp_path, browser):
         context.close()
 
 
+def test_a_page_that_missed_a_move_does_not_confirm_what_it_did_not_see(texts_run, tmp_path, browser):
+    run = copied(texts_run, tmp_path)
+    with in_thread(run) as address:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        seen = Seen(context.new_page())
+        seen.page.route("**/api/events", lambda route: route.abort())
+        seen.page.goto(address)
+        samples = seen.card("new-1").locator("[role=option]")
+        samples.first.wait_for()
+        rows = [int(samples.nth(i).get_attribute("data-row")) for i in range(2)]
+        EditedRun(run).move(rows[:1], "new-2")
+        for i in range(2):
+            samples.nth(i).click()
+        seen.page.get_by_role("button", name="Confirm").click()
+        seen.page.get_by_text("1 of these 2 samples went to another kind meanwhile").wait_for()
+        until(lambda: seen.n == 1)
+        assert EditedRun(run).samples.confirmed.sum() == 1
+        assert seen.words("#selection strong") == "1 text selected"
+        seen.page.get_by_role("button", name="Confirm").click()
+        until(lambda: seen.n == 2)
+        assert EditedRun(run).samples.confirmed[rows].all()
+        context.close()
+
+
+def test_what_is_selected_and_moved_elsewhere_is_no_longer_selected(texts_run, tmp_path, look):
+    run = copied(texts_run, tmp_path)
+    with in_thread(run) as address, look(address) as seen:
+        samples = seen.card("new-1").locator("[role=option]")
+        rows = [int(samples.nth(i).get_attribute("data-row")) for i in range(2)]
+        for i in range(2):
+            samples.nth(i).click()
+        assert seen.words("#selection strong") == "2 texts selected"
+        EditedRun(run).move(rows[:1], "new-2")
+        until(lambda: seen.n == 1)
+        assert seen.words("#selection strong") == "1 text selected"
+
+
 def test_hostile_texts_and_names_are_shown_as_text(hostile_run, tmp_path, look):
     with in_thread(copied(hostile_run, tmp_path)) as address, look(address) as seen:
         assert "</script><script>window.hacked=1</script>" in seen.page.locator("h1").inner_text()

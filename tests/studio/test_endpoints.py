@@ -142,6 +142,11 @@ def test_what_the_command_line_does_shows_in_the_studio(digits_run, tmp_path):
         ("move", {"rows": [-1], "kind": "new-1"}, "rows should be"),
         ("move", {"rows": "all", "kind": "new-1"}, "rows should be"),
         ("move", {"rows": [[5, 3]], "kind": "new-1"}, "rows should be"),
+        ("move", {"kind": "new-1"}, "select some"),
+        ("confirm", {"seen": [1]}, "seen should be an object"),
+        ("confirm", {"seen": {"new-1": "all"}}, "seen.'new-1' should be rows"),
+        ("confirm", {"seen": {"new-1": [5000]}}, "beyond the last"),
+        ("create", {"seen": {"new-1": []}}, "select some"),
         ("split", {"kind": "new-1", "preview": "old"}, "preview is too old"),
         ("undo", {}, "nothing to undo"),
         ("redo", {}, "nothing to redo"),
@@ -211,6 +216,36 @@ def test_a_preview_of_a_split_is_compared_with_the_kind_while_nobody_can_change_
         )
         assert answer.status_code == 409
         assert "has changed since" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("name", "more"), [("confirm", {}), ("move", {"kind": "new-3"}), ("create", {})])
+def test_samples_that_went_elsewhere_are_left_alone(name, more, digits_run, tmp_path):
+    """A page that has missed something says where it saw its samples."""
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        one, two = kinds(client)["new-1"]["typical"][:2]
+        other = kinds(client)["new-2"]["typical"][0]
+        seen = {"new-1": sorted([one, two]), "new-2": [other]}
+        EditedRun(run).move([two], "new-2")
+        answer = client.post(f"/api/do/{name}", json={"seen": seen, **more})
+        assert answer.status_code == 409
+        assert answer.json()["error"].startswith("1 of these 3 samples went to another kind meanwhile")
+        alone = client.post(f"/api/do/{name}", json={"seen": {"new-1": [two]}, **more})
+        assert alone.json()["error"].startswith("This sample went to another kind")
+        gone = client.post(f"/api/do/{name}", json={"seen": {"new-99": [two]}, **more})
+        assert gone.status_code == 409
+        assert len(EditedRun(run).entries) == 1
+        do(client, name, seen={"new-1": [one], "new-2": sorted([other, two])}, **more)
+        assert EditedRun(run).samples.confirmed[[one, two, other]].all()
+
+
+def test_where_samples_were_seen_is_compared_while_nobody_can_move_them(digits_run, tmp_path):
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        row = kinds(client)["new-1"]["typical"][0]
+        act = "/api/do/confirm", {"seen": {"new-1": [row]}}
+        answer = meanwhile(client, run, *act, lambda other: other.move([row], "new-2"))
+        assert (answer.status_code, len(EditedRun(run).entries)) == (409, 1)
 
 
 def test_a_split_is_done_as_it_was_previewed_or_not_at_all(digits_client):

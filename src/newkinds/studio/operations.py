@@ -12,12 +12,14 @@ from newkinds.editing import EditedRun
 from newkinds.errors import InputError
 from newkinds.journal import ROWS, Entry
 from newkinds.labels import IntArray
-from newkinds.run_record import COUNT, TEXT, Items, Keys, Misfit, OrNull, Value
+from newkinds.run_record import COUNT, TEXT, Items, Keys, Misfit, OrNull, Shape, Value
 from newkinds.standing import unpacked_rows
 from newkinds.studio.jobs import Jobs
 from newkinds.studio.live_run import LiveRun
 
 FLAG = Value("true or false", lambda value: isinstance(value, bool))
+SAMPLES: dict[str, Shape] = {"rows": ROWS, "seen": Keys(others=ROWS)}
+"""Samples by their rows, wherever they are; or by the kind, its key, that a page shows them in."""
 KEPT_PREVIEWS = 20
 """Previews of splits that can still be carried out."""
 
@@ -62,9 +64,20 @@ class Desk:
         return self.live.do(work_alone)
 
     def rows(self, content: dict[str, Any]) -> IntArray:
-        """The samples that a request names."""
-        checked(Keys({"rows": ROWS}), content)
-        rows = unpacked_rows(content["rows"], self.live.edited.record["source"]["samples"])
+        """The samples that a request names; `Outdated` if they are not where the page saw them."""
+        checked(Keys(optional=SAMPLES), content)
+        record = self.live.edited.record
+        n_samples = record["source"]["samples"]
+        rows = unpacked_rows(content.get("rows", []), n_samples)
+        seen = {key: unpacked_rows(packed, n_samples) for key, packed in content.get("seen", {}).items()}
+        if seen:
+            ids = {category["key"]: category["id"] for category in record["categories"]}
+            now = self.live.edited.samples.categories
+            n_moved = sum(int((now[some] != ids.get(key)).sum()) for key, some in seen.items())
+            rows = np.concatenate([rows, *seen.values()])
+            if n_moved:
+                which = f"{n_moved} of these {len(rows)} samples" if len(rows) > 1 else "this sample"
+                raise Outdated(f"{which} went to another kind meanwhile, so nothing was done; look once more")
         if not len(rows):
             raise InputError("no samples were given; select some")
         return rows
@@ -153,12 +166,12 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "split": Operation(Keys({"kind": TEXT, "preview": TEXT}), Desk.split),
     "move": Operation(
-        Keys({"rows": ROWS, "kind": TEXT}),
+        Keys({"kind": TEXT}, SAMPLES),
         lambda desk, run, asked: run.move(desk.rows(asked), desk.id(asked["kind"])),
     ),
-    "confirm": Operation(Keys({"rows": ROWS}), lambda desk, run, asked: run.confirm(desk.rows(asked))),
+    "confirm": Operation(Keys(optional=SAMPLES), lambda desk, run, asked: run.confirm(desk.rows(asked))),
     "create": Operation(
-        Keys({"rows": ROWS}, {"name": OrNull(TEXT)}),
+        Keys(optional={"name": OrNull(TEXT), **SAMPLES}),
         lambda desk, run, asked: run.create(desk.rows(asked), asked.get("name")),
     ),
     "dissolve": Operation(
