@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 from newkinds.editing import EditedRun
-from newkinds.run_folder import MAP_FILE
+from newkinds.run_folder import MAP_FILE, verify_run
 from tests.studio.conftest import copied, in_thread, until
 
 PATIENCE = 20_000
@@ -414,30 +415,44 @@ def test_a_studio_killed_at_many_moments_has_lost_nothing(texts_run, tmp_path, p
 
 @pytest.mark.slow
 def test_a_studio_killed_during_a_refit_has_lost_nothing(digits_run, tmp_path, process):
+    """Twenty moments: every other one while the refit trains or writes, the others at any time from its start."""
     run = copied(digits_run, tmp_path)
     rng = random.Random(2)
-    for _ in range(4):
-        studio = process(run)
-        client = Client(studio.address)
-        if client.ask("/api/state")["n"] == 0:
-            client.ask("/api/do/merge", {"kinds": ["new-1", "new-2"], "into": "new-1"})
-        n = client.ask("/api/state")["n"]
+    studio = process(run)
+    client = Client(studio.address)
+    n = client.ask("/api/do/merge", {"kinds": ["new-1", "new-2"], "into": "new-1"})["n"]
+    began = time.monotonic()
+    client.ask("/api/refit/start", {})
+    wait_for_refit(client, math.inf)
+    whole = time.monotonic() - began
+    n += 1
+    for moment in range(20):
         client.ask("/api/refit/start", {})
-        _wait_for_refit(client, rng.randrange(1, 40))
+        if moment % 2:
+            wait_for_refit(client, rng.randrange(0, 30))
+        else:
+            time.sleep(rng.uniform(0, 1.1 * whole))
         studio.end()
         state = EditedRun(run)
         assert n <= len(state.entries) <= n + 1
-        again = process(run)
-        assert Client(again.address).ask("/api/state")["n"] == len(state.entries)
-        again.end()
+        assert sum(category["size"] for category in state.record["categories"]) == 1797
+        studio = process(run)
+        client = Client(studio.address)
+        n = client.ask("/api/state")["n"]
+        assert n == len(EditedRun(run).entries)
+    client.ask("/api/refit/start", {})
+    wait_for_refit(client, math.inf)
+    assert client.ask("/api/refit")["job"]["state"] == "done"
+    assert verify_run(run)
 
 
-def _wait_for_refit(client: Client, step: int) -> None:
+def wait_for_refit(client: Client, step: float) -> None:
     """Wait until a refit has come so far, or has ended."""
 
     def has_come() -> bool:
         job = client.ask("/api/refit")["job"]
-        return job["state"] != "running" or (job["stage"] == "refitting" and job["done"] >= step)
+        has_trained = job["stage"] == "writing the version" or (job["stage"] == "refitting" and job["done"] >= step)
+        return job["state"] != "running" or (has_trained and step < math.inf)
 
     until(has_come, "for the refit")
 
