@@ -2,7 +2,9 @@
 
 import base64
 import io
+import subprocess
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from newkinds.editing import EditedRun, rename
 from newkinds.run_folder import read_predictions, read_run
 from newkinds.studio.live_run import LiveRun
+from newkinds.studio.server import LOOKS
 from tests.studio.conftest import asked, copied, until
 
 
@@ -387,6 +390,31 @@ def test_a_refit_is_a_version_to_keep_or_to_go_back_from(digits_client):
     assert do(digits_client, "undo", entry=2)["all"]
     assert {key: card["size"] for key, card in kinds(digits_client).items()} == sizes
     assert digits_client.post("/api/refit/close", json={}).json()["job"] is None
+
+
+def test_a_process_is_ready_for_a_refit_once_something_was_done(digits_client, monkeypatch):
+    started: list[Any] = []
+    popen = subprocess.Popen
+
+    def start(*arguments: Any, **named: Any) -> Any:
+        started.append(popen(*arguments, **named))
+        return started[-1]
+
+    monkeypatch.setattr("newkinds.studio.jobs.subprocess.Popen", start)
+    time.sleep(2 * LOOKS)
+    assert started == []
+    do(digits_client, "move", rows=[1], kind="new-1")
+    until(lambda: len(started) == 1, "for a process that is ready")
+    digits_client.post("/api/refit/start", json={})
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "done", "for the refit")
+    time.sleep(2 * LOOKS)
+    assert len(started) == 1
+    do(digits_client, "move", rows=[2], kind="new-1")
+    until(lambda: len(started) == 2)
+    started[-1].kill()
+    started[-1].wait()
+    digits_client.post("/api/refit/start", json={})
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "done", "for the refit")
 
 
 def test_a_refit_that_is_cancelled_or_dies_has_not_happened(digits_client, monkeypatch):
