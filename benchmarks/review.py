@@ -29,14 +29,13 @@ import numpy as np
 from newkinds import discover
 from newkinds.data import FeatureSet
 from newkinds.editing import EditedRun, Question, answer_question, question_about, refit, review_questions
+from newkinds.editing.supervision import SURE
 from newkinds.labels import IntArray
 from newkinds.metrics import accuracy
 from selection import Task  # type: ignore[import-not-found]  # it lies beside this file
 
 SETS = ("banking77_minilm", "cub_tinyvit", "clinc150_minilm")
 ORDERS = ("queue", "random")
-SURE = 0.8
-"""Confidence of samples that should keep their category in a refit."""
 
 
 class Reviewer:

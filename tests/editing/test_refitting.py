@@ -9,6 +9,7 @@ import pytest
 import newkinds
 from newkinds import InputError
 from newkinds.editing import EditedRun, refit, refitting
+from newkinds.editing.supervision import SURE
 from newkinds.run_folder import read_predictions, read_run, verify_run
 from newkinds.runtime import listening
 from tests.editing.conftest import X
@@ -66,6 +67,31 @@ def test_samples_that_a_person_spoke_for_never_move(run: Path) -> None:
     refit(edited)
     assert [edited.category(int(i))["name"] for i in edited.samples.categories[[*rows, 1]]] == ["owl", "owl", "bee"]
     assert edited.samples.confirmed[[*rows, 1]].all()
+
+
+@pytest.mark.parametrize("row", [0, 3, 60])
+def test_sure_samples_of_categories_that_nobody_touched_stay(row: int, run: Path) -> None:
+    """A category made of one sample grows: into the one that it came from, and into doubtful samples."""
+    edited = EditedRun(run)
+    before = edited.samples.categories.copy()
+    source = edited.category(int(before[row]))["id"]
+    sure = (edited.samples.confidence >= SURE) & (before != source)
+    assert sure.sum() > 60
+    edited.create([row], "bee")
+    refit(edited)
+    assert np.array_equal(edited.samples.categories[sure], before[sure])
+    assert edited.category("bee")["size"] > 1
+    unlabelled = ~edited.samples.labelled
+    assert np.array_equal(edited.model.predict(X)[unlabelled], edited.samples.categories[unlabelled])
+
+
+def test_other_settings_may_move_anything(run: Path) -> None:
+    edited = EditedRun(run)
+    before = edited.samples.categories.copy()
+    edited.create([0], "bee")
+    refit(edited, lam=0.3)
+    moved = edited.samples.categories != before
+    assert (moved & (before != before[0])).any()
 
 
 def test_a_category_that_was_split_off_lives_on(run: Path) -> None:

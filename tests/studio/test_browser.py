@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 from newkinds.editing import EditedRun
-from newkinds.run_folder import MAP_FILE
+from newkinds.run_folder import MAP_FILE, verify_run
 from tests.studio.conftest import copied, in_thread, until
 
 PATIENCE = 20_000
@@ -275,6 +276,44 @@ def test_a_page_that_missed_something_catches_up(texts_run, tmp_path, browser):
         context.close()
 
 
+def test_a_page_that_missed_a_move_does_not_confirm_what_it_did_not_see(texts_run, tmp_path, browser):
+    run = copied(texts_run, tmp_path)
+    with in_thread(run) as address:
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        seen = Seen(context.new_page())
+        seen.page.route("**/api/events", lambda route: route.abort())
+        seen.page.goto(address)
+        samples = seen.card("new-1").locator("[role=option]")
+        samples.first.wait_for()
+        rows = [int(samples.nth(i).get_attribute("data-row")) for i in range(2)]
+        EditedRun(run).move(rows[:1], "new-2")
+        for i in range(2):
+            samples.nth(i).click()
+        seen.page.get_by_role("button", name="Confirm").click()
+        seen.page.get_by_text("1 of these 2 samples went to another kind meanwhile").wait_for()
+        until(lambda: seen.n == 1)
+        assert EditedRun(run).samples.confirmed.sum() == 1
+        assert seen.words("#selection strong") == "1 text selected"
+        seen.page.get_by_role("button", name="Confirm").click()
+        until(lambda: seen.n == 2)
+        assert EditedRun(run).samples.confirmed[rows].all()
+        context.close()
+
+
+def test_what_is_selected_and_moved_elsewhere_is_no_longer_selected(texts_run, tmp_path, look):
+    run = copied(texts_run, tmp_path)
+    with in_thread(run) as address, look(address) as seen:
+        samples = seen.card("new-1").locator("[role=option]")
+        rows = [int(samples.nth(i).get_attribute("data-row")) for i in range(2)]
+        for i in range(2):
+            samples.nth(i).click()
+        assert seen.words("#selection strong") == "2 texts selected"
+        EditedRun(run).move(rows[:1], "new-2")
+        until(lambda: seen.n == 1)
+        assert seen.words("#selection strong") == "1 text selected"
+
+
 def test_hostile_texts_and_names_are_shown_as_text(hostile_run, tmp_path, look):
     with in_thread(copied(hostile_run, tmp_path)) as address, look(address) as seen:
         assert "</script><script>window.hacked=1</script>" in seen.page.locator("h1").inner_text()
@@ -376,30 +415,44 @@ def test_a_studio_killed_at_many_moments_has_lost_nothing(texts_run, tmp_path, p
 
 @pytest.mark.slow
 def test_a_studio_killed_during_a_refit_has_lost_nothing(digits_run, tmp_path, process):
+    """Twenty moments: every other one while the refit trains or writes, the others at any time from its start."""
     run = copied(digits_run, tmp_path)
     rng = random.Random(2)
-    for _ in range(4):
-        studio = process(run)
-        client = Client(studio.address)
-        if client.ask("/api/state")["n"] == 0:
-            client.ask("/api/do/merge", {"kinds": ["new-1", "new-2"], "into": "new-1"})
-        n = client.ask("/api/state")["n"]
+    studio = process(run)
+    client = Client(studio.address)
+    n = client.ask("/api/do/merge", {"kinds": ["new-1", "new-2"], "into": "new-1"})["n"]
+    began = time.monotonic()
+    client.ask("/api/refit/start", {})
+    wait_for_refit(client, math.inf)
+    whole = time.monotonic() - began
+    n += 1
+    for moment in range(20):
         client.ask("/api/refit/start", {})
-        _wait_for_refit(client, rng.randrange(1, 40))
+        if moment % 2:
+            wait_for_refit(client, rng.randrange(0, 30))
+        else:
+            time.sleep(rng.uniform(0, 1.1 * whole))
         studio.end()
         state = EditedRun(run)
         assert n <= len(state.entries) <= n + 1
-        again = process(run)
-        assert Client(again.address).ask("/api/state")["n"] == len(state.entries)
-        again.end()
+        assert sum(category["size"] for category in state.record["categories"]) == 1797
+        studio = process(run)
+        client = Client(studio.address)
+        n = client.ask("/api/state")["n"]
+        assert n == len(EditedRun(run).entries)
+    client.ask("/api/refit/start", {})
+    wait_for_refit(client, math.inf)
+    assert client.ask("/api/refit")["job"]["state"] == "done"
+    assert verify_run(run)
 
 
-def _wait_for_refit(client: Client, step: int) -> None:
+def wait_for_refit(client: Client, step: float) -> None:
     """Wait until a refit has come so far, or has ended."""
 
     def has_come() -> bool:
         job = client.ask("/api/refit")["job"]
-        return job["state"] != "running" or (job["stage"] == "refitting" and job["done"] >= step)
+        has_trained = job["stage"] == "writing the version" or (job["stage"] == "refitting" and job["done"] >= step)
+        return job["state"] != "running" or (has_trained and step < math.inf)
 
     until(has_come, "for the refit")
 

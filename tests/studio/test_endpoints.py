@@ -2,6 +2,9 @@
 
 import base64
 import io
+import subprocess
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 from newkinds.editing import EditedRun, rename
 from newkinds.run_folder import read_predictions, read_run
 from newkinds.studio.live_run import LiveRun
+from newkinds.studio.server import LOOKS
 from tests.arrivals import N_NEW, arrive
 from tests.studio.conftest import asked, copied, until
 
@@ -142,6 +146,11 @@ def test_what_the_command_line_does_shows_in_the_studio(digits_run, tmp_path):
         ("move", {"rows": [-1], "kind": "new-1"}, "rows should be"),
         ("move", {"rows": "all", "kind": "new-1"}, "rows should be"),
         ("move", {"rows": [[5, 3]], "kind": "new-1"}, "rows should be"),
+        ("move", {"kind": "new-1"}, "select some"),
+        ("confirm", {"seen": [1]}, "seen should be an object"),
+        ("confirm", {"seen": {"new-1": "all"}}, "seen.'new-1' should be rows"),
+        ("confirm", {"seen": {"new-1": [5000]}}, "beyond the last"),
+        ("create", {"seen": {"new-1": []}}, "select some"),
         ("split", {"kind": "new-1", "preview": "old"}, "preview is too old"),
         ("undo", {}, "nothing to undo"),
         ("redo", {}, "nothing to redo"),
@@ -167,6 +176,80 @@ def test_undo_is_of_what_the_page_shows(digits_client):
     assert answer.status_code == 409
     assert "something else was done meanwhile" in answer.json()["error"].lower()
     assert do(digits_client, "undo", entry=2)["redo"]["n"] == 2
+
+
+def meanwhile(client, run, path, content, act):
+    """The answer to a request that has to wait for somebody who holds the run and does something to it."""
+    answers: list[Any] = []
+    other = EditedRun(run)
+    asking = threading.Thread(target=lambda: answers.append(client.post(path, json=content)))
+    with other.held():
+        asking.start()
+        asking.join(0.4)
+        act(other)
+    asking.join()
+    return answers[0]
+
+
+def test_undo_and_redo_are_of_what_the_page_shows_whoever_comes_between(digits_run, tmp_path):
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        do(client, "rename", kind="new-1", name="one")
+        act = "/api/do/undo", {"entry": 1}
+        answer = meanwhile(client, run, *act, lambda other: other.rename("new-2", "two"))
+        assert (answer.status_code, EditedRun(run).entries[-1].op) == (409, "rename")
+        assert "something else was done meanwhile" in answer.json()["error"].lower()
+        do(client, "undo", entry=2)
+        again = meanwhile(client, run, "/api/do/redo", {"entry": 2}, lambda other: other.rename("new-2", "three"))
+        assert again.status_code == 409
+        assert [category["name"] for category in kinds(client).values() if category["name"]][-2:] == [
+            "one",
+            "three",
+        ]
+        nothing = client.post("/api/do/redo", json={"entry": 2})
+        assert nothing.status_code == 409
+
+
+def test_a_preview_of_a_split_is_compared_with_the_kind_while_nobody_can_change_it(digits_run, tmp_path):
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        preview = client.post("/api/preview/split", json={"kind": "new-1", "k": 2}).json()["preview"]
+        row = kinds(client)["new-1"]["typical"][0]
+        answer = meanwhile(
+            client, run, "/api/do/split", {"kind": "new-1", "preview": preview}, lambda o: o.move([row], "new-2")
+        )
+        assert answer.status_code == 409
+        assert "has changed since" in answer.json()["error"]
+
+
+@pytest.mark.parametrize(("name", "more"), [("confirm", {}), ("move", {"kind": "new-3"}), ("create", {})])
+def test_samples_that_went_elsewhere_are_left_alone(name, more, digits_run, tmp_path):
+    """A page that has missed something says where it saw its samples."""
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        one, two = kinds(client)["new-1"]["typical"][:2]
+        other = kinds(client)["new-2"]["typical"][0]
+        seen = {"new-1": sorted([one, two]), "new-2": [other]}
+        EditedRun(run).move([two], "new-2")
+        answer = client.post(f"/api/do/{name}", json={"seen": seen, **more})
+        assert answer.status_code == 409
+        assert answer.json()["error"].startswith("1 of these 3 samples went to another kind meanwhile")
+        alone = client.post(f"/api/do/{name}", json={"seen": {"new-1": [two]}, **more})
+        assert alone.json()["error"].startswith("This sample went to another kind")
+        gone = client.post(f"/api/do/{name}", json={"seen": {"new-99": [two]}, **more})
+        assert gone.status_code == 409
+        assert len(EditedRun(run).entries) == 1
+        do(client, name, seen={"new-1": [one], "new-2": sorted([other, two])}, **more)
+        assert EditedRun(run).samples.confirmed[[one, two, other]].all()
+
+
+def test_where_samples_were_seen_is_compared_while_nobody_can_move_them(digits_run, tmp_path):
+    run = copied(digits_run, tmp_path)
+    with asked(run) as client:
+        row = kinds(client)["new-1"]["typical"][0]
+        act = "/api/do/confirm", {"seen": {"new-1": [row]}}
+        answer = meanwhile(client, run, *act, lambda other: other.move([row], "new-2"))
+        assert (answer.status_code, len(EditedRun(run).entries)) == (409, 1)
 
 
 def test_a_split_is_done_as_it_was_previewed_or_not_at_all(digits_client):
@@ -346,6 +429,31 @@ def test_samples_that_came_show_in_the_studio_and_questions_about_others_are_gon
         assert [client.get(f"/picture/{row}").content for row in range(90)] == pictures
         assert do(client, "redo")["all"]
         assert client.get("/api/state").json()["n_samples"] == n
+
+
+def test_a_process_is_ready_for_a_refit_once_something_was_done(digits_client, monkeypatch):
+    started: list[Any] = []
+    popen = subprocess.Popen
+
+    def start(*arguments: Any, **named: Any) -> Any:
+        started.append(popen(*arguments, **named))
+        return started[-1]
+
+    monkeypatch.setattr("newkinds.studio.jobs.subprocess.Popen", start)
+    time.sleep(2 * LOOKS)
+    assert started == []
+    do(digits_client, "move", rows=[1], kind="new-1")
+    until(lambda: len(started) == 1, "for a process that is ready")
+    digits_client.post("/api/refit/start", json={})
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "done", "for the refit")
+    time.sleep(2 * LOOKS)
+    assert len(started) == 1
+    do(digits_client, "move", rows=[2], kind="new-1")
+    until(lambda: len(started) == 2)
+    started[-1].kill()
+    started[-1].wait()
+    digits_client.post("/api/refit/start", json={})
+    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "done", "for the refit")
 
 
 def test_a_refit_that_is_cancelled_or_dies_has_not_happened(digits_client, monkeypatch):

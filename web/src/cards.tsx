@@ -1,6 +1,6 @@
 /** A category's card: who is in it, how sure that is, what is close to it. */
 import { memo } from "./memo";
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Bar, Chip, Command, Name, Swatch, Term } from "./bits";
 import type { Category, Row } from "./data";
@@ -72,7 +72,7 @@ export const Card = memo(function Card({ place, largest }: { place: number; larg
       aria-label={shownName(category)}
     >
       <Heading category={category} place={place} open={open} largest={largest} />
-      {open && !waiting && <Content category={category} place={place} />}
+      {open && !waiting && <ReportContent category={category} place={place} />}
     </article>
   );
 });
@@ -81,29 +81,37 @@ interface HeadingProps {
   category: Category;
   place: number;
   open: boolean;
-  largest: number;
+  /** Size of the largest kind; then a bar shows how large this one is. */
+  largest?: number;
+  /** In place of the name. */
+  title?: ComponentChildren;
+  /** Behind the name. */
+  children?: ComponentChildren;
 }
 
-function Heading({ category, place, open, largest }: HeadingProps): JSX.Element {
+export function Heading({ category, place, open, largest, title, children }: HeadingProps): JSX.Element {
   const model = useModel();
   const { unit } = model.report;
   const { key, size, labelled } = category;
   return (
     <header>
-      <h3>
-        <button type="button" class="fold" aria-expanded={open} onClick={() => model.setOpen([place], !open)}>
-          <Swatch place={place} />
-          <Name category={category} />
-        </button>
-        {isSuggested(category) && (
-          <span class="tag">
-            <Term word="suggestion">suggested</Term>
-          </span>
-        )}
-        {shownName(category) !== key && <code class="key">{key}</code>}
-      </h3>
+      {title ?? (
+        <h3>
+          <button type="button" class="fold" aria-expanded={open} onClick={() => model.setOpen([place], !open)}>
+            <Swatch place={place} />
+            <Name category={category} />
+          </button>
+          {children}
+          {isSuggested(category) && (
+            <span class="tag">
+              <Term word="suggestion">suggested</Term>
+            </span>
+          )}
+          {shownName(category) !== key && <code class="key">{key}</code>}
+        </h3>
+      )}
       <span class="size">
-        {category.kind === "known" && <Bar tone="amount" share={size / Math.max(largest, 1)} />}
+        {largest !== undefined && category.kind === "known" && <Bar tone="amount" share={size / Math.max(largest, 1)} />}
         <span>
           {count(size, unit)}
           {labelled > 0 && <span class="dim">, {labelled === size ? "all" : number(labelled)} labelled</span>}
@@ -115,7 +123,7 @@ function Heading({ category, place, open, largest }: HeadingProps): JSX.Element 
 }
 
 /** "92 % clear · stable". */
-export function Sure({ category }: { category: Category }): JSX.Element {
+function Sure({ category }: { category: Category }): JSX.Element {
   const { clear, stability } = category;
   return (
     <span class="sureness">
@@ -129,14 +137,45 @@ export function Sure({ category }: { category: Category }): JSX.Element {
   );
 }
 
-function Content({ category, place }: { category: Category; place: number }): JSX.Element {
+function ReportContent({ category, place }: { category: Category; place: number }): JSX.Element {
   const model = useModel();
-  const { typical, doubtful, nearest } = category;
   const [naming, setNaming] = useState(false);
   const showOnMap = (): void => {
     model.light([place]);
     document.getElementById("map")?.scrollIntoView({ block: "start" });
   };
+  const actions = (
+    <>
+      {model.report.map && (
+        <button type="button" class="quiet" onClick={showOnMap}>
+          Show on the map
+        </button>
+      )}
+      <button type="button" class="quiet" aria-expanded={naming} onClick={() => setNaming(!naming)}>
+        {category.name ? "Rename" : "Name it"}
+      </button>
+    </>
+  );
+  return (
+    <Content category={category} samples={(rows, doubt) => <Samples rows={rows} doubt={doubt} />} actions={actions}>
+      {naming && <Naming category={category} />}
+    </Content>
+  );
+}
+
+interface ContentProps {
+  category: Category;
+  /** How samples are shown: typical ones, or doubtful ones. */
+  samples: (rows: readonly Row[], doubt: boolean) => JSX.Element;
+  /** Buttons. */
+  actions: ComponentChildren;
+  /** Below them. */
+  children?: ComponentChildren;
+}
+
+/** What an open card shows: who is in it, what is close to it, what can be done. */
+export function Content({ category, samples, actions, children }: ContentProps): JSX.Element {
+  const { typical, doubtful, nearest } = category;
   return (
     <div class="content">
       <div class={doubtful.length ? "both" : "one"}>
@@ -145,7 +184,7 @@ function Content({ category, place }: { category: Category; place: number }): JS
             <h4>
               <Term word="typical">Typical</Term>
             </h4>
-            <Samples rows={typical} />
+            {samples(typical, false)}
           </section>
         )}
         {doubtful.length > 0 && (
@@ -153,7 +192,7 @@ function Content({ category, place }: { category: Category; place: number }): JS
             <h4>
               <Term word="doubtful">Doubtful</Term>
             </h4>
-            <Samples rows={doubtful} doubt />
+            {samples(doubtful, true)}
           </section>
         )}
       </div>
@@ -166,17 +205,8 @@ function Content({ category, place }: { category: Category; place: number }): JS
             ))}
           </p>
         )}
-        <p class="actions">
-          {model.report.map && (
-            <button type="button" class="quiet" onClick={showOnMap}>
-              Show on the map
-            </button>
-          )}
-          <button type="button" class="quiet" aria-expanded={naming} onClick={() => setNaming(!naming)}>
-            {category.name ? "Rename" : "Name it"}
-          </button>
-        </p>
-        {naming && <Naming category={category} />}
+        <p class="actions">{actions}</p>
+        {children}
       </footer>
     </div>
   );

@@ -3,14 +3,9 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Chip } from "./bits";
 import { Card } from "./cards";
-import { useModel, useReport, type Sort } from "./state";
+import { Order } from "./order";
+import { useModel, useReport } from "./state";
 import { number } from "./words";
-
-const SORTS: readonly [Sort, string][] = [
-  ["size", "Largest first"],
-  ["doubt", "Most doubtful first"],
-  ["name", "By name"],
-];
 
 function useListed(kind: "new" | "known"): { places: number[]; total: number; query: string } {
   const model = useModel();
@@ -64,7 +59,6 @@ function KnownMatches(): JSX.Element | null {
 function Toolbar({ kind, places }: { kind: "new" | "known"; places: number[] }): JSX.Element {
   const model = useModel();
   const query = useReport((state) => state.query);
-  const sort = useReport((state) => state.sort);
   const [jumping, setJumping] = useState(false);
   const anyOpen = useReport(() => places.some((place) => model.isOpen(place)));
   return (
@@ -76,17 +70,7 @@ function Toolbar({ kind, places }: { kind: "new" | "known"; places: number[] }):
         value={query}
         onInput={(event) => model.store.set({ query: event.currentTarget.value })}
       />
-      <select
-        aria-label="Order"
-        value={sort}
-        onChange={(event) => model.store.set({ sort: event.currentTarget.value as Sort })}
-      >
-        {SORTS.map(([value, words]) => (
-          <option key={value} value={value}>
-            {words}
-          </option>
-        ))}
-      </select>
+      <Order />
       <button type="button" class="quiet" onClick={() => model.setOpen(places, !anyOpen)}>
         {anyOpen ? "Fold all" : "Unfold all"}
       </button>

@@ -3,24 +3,14 @@ import { render } from "preact";
 import { ComparisonPage } from "./comparison";
 import { canDecompress, readContent, readPictures, readPoints, readTexts } from "./decode";
 import { categoryColours } from "./colours";
-import { counters } from "./map/scene";
+import { expose } from "./exposed";
 import { watchPrinting } from "./printing";
 import { ReportPage } from "./report";
 import { Model, ModelProvider } from "./state";
 import { currentTheme, followSystem, restoreTheme } from "./theme";
 import type { Report } from "./data";
 
-/** For tests and benchmarks only, read-only: points in the map's last frame, and frames so far. */
-Object.defineProperty(window, "newkinds", {
-  value: Object.freeze({
-    get drawn(): number {
-      return counters.drawn;
-    },
-    get frames(): number {
-      return counters.frames;
-    },
-  }),
-});
+expose();
 
 function start(): void {
   const app = document.getElementById("app");

@@ -184,7 +184,10 @@ class OpenedRun:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the run, up to date; another command that is writing is waited for a little."""
+        """Hold the run, up to date; another command that is writing is waited for a little.
+
+        Operations hold it themselves. Whoever looks first, then does something, holds it around both.
+        """
         waits_until = time.monotonic() + PATIENCE
         while True:
             claim = claimed(self.folder)

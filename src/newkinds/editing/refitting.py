@@ -113,6 +113,7 @@ def _fitted_again(
         taught.labels,
         lineage(run.fitted.categories_.tolist(), run.done_since_refit),
         taught.changed,
+        taught.steady if lam is None and temperature is None else None,  # other settings may move anything
     )
     model = refit_model(
         run.fitted,

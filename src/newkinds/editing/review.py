@@ -3,8 +3,9 @@
 Categories that were discovered are wrong in parts: some of the samples of a category belong together, elsewhere. So
 each category is cut into parts (k-means, one more with every answer about it), and the question is about the middle
 sample of a part: does it belong here? A part is worth the number of its samples that are expected to be wrong (the
-sum of 1 - confidence), the more the farther it lies from the middle of its category, and the less the more of its
-samples are labelled. Pairs of categories that look like one, and labels that look wrong, come in between.
+sum of 1 - confidence), the more the farther it lies from the middle of its category and the more its samples agree
+on where else they may belong, and the less the more of them are labelled. Pairs of categories that look like one,
+and labels that look wrong, come in between.
 
 An answer becomes one entry of the journal.
 """
@@ -12,7 +13,8 @@ An answer becomes one entry of the journal.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,13 +26,16 @@ from newkinds.journal import Entry
 from newkinds.labels import IntArray
 from newkinds.separation import Separation
 
+if TYPE_CHECKING:
+    from newkinds.methods import CategoryDiscoverer
+
 Topic = Literal["sample", "merge", "label"]
 TYPICAL = 3
 """Samples of a category that are shown beside a question."""
 MOST_PARTS = 8
 """Parts that a category is cut into."""
 CUT = 1000
-"""Samples of a category that are cut, at even distances."""
+"""Samples of a category or of a part that are looked at."""
 SMALLEST = 4
 """Samples of a category that questions are asked about."""
 ALTERNATIVES = 5
@@ -119,20 +124,20 @@ def answer_question(
     reason : str
         Written down with it.
     """
-    run.refresh()
-    shown = np.setdiff1d(_still_there(run, question), odd)
-    if answer == "yes" and question.topic == "merge":
-        pair = [question.category, question.alternatives[0]]
-        return run.merge(pair, known=True, reason=reason)
-    if answer == "yes" or (answer == "no" and question.topic == "merge"):
-        return run.confirm(shown, reason=reason)
-    if answer == "no":
-        raise InputError('where does it belong? Answer with a category, or with "new"')
-    if question.topic == "merge":
-        raise InputError(f'answer "yes" or "no" to whether two categories are one; got {answer!r}')
-    if answer == "new":
-        return run.create(list(question.samples), name, reason=reason)
-    return run.move(list(question.samples), answer, reason=reason)
+    with run.held():  # what is shown may not move between this look and the entry
+        shown = np.setdiff1d(_still_there(run, question), odd)
+        if answer == "yes" and question.topic == "merge":
+            pair = [question.category, question.alternatives[0]]
+            return run.merge(pair, known=True, reason=reason)
+        if answer == "yes" or (answer == "no" and question.topic == "merge"):
+            return run.confirm(shown, reason=reason)
+        if answer == "no":
+            raise InputError('where does it belong? Answer with a category, or with "new"')
+        if question.topic == "merge":
+            raise InputError(f'answer "yes" or "no" to whether two categories are one; got {answer!r}')
+        if answer == "new":
+            return run.create(list(question.samples), name, reason=reason)
+        return run.move(list(question.samples), answer, reason=reason)
 
 
 def _still_there(run: EditedRun, question: Question) -> list[int]:
@@ -159,6 +164,10 @@ class _View:
         bounds = np.searchsorted(self.samples.categories[order], [*ids, ids[-1] + 1])
         self.members = {i: order[bounds[place] : bounds[place + 1]] for place, i in enumerate(ids)}
 
+    @cached_property
+    def model(self) -> "CategoryDiscoverer":
+        return self.run.model
+
     def parts(self) -> Iterator[Question]:
         """About the middle sample of each part of each category."""
         answered = Counter(category for entry in self.run.done for category in _asked_about(entry))
@@ -174,7 +183,8 @@ class _View:
                     continue
                 centre = self.unit[part].mean(axis=0)
                 wrong = float((1 - self.samples.confidence[free]).sum())
-                worth = wrong * _apart(centre, middle) / (1 + len(part) - len(free))
+                worth = wrong * _apart(centre, middle) * (0.5 + self._agreement(category, free))
+                worth /= 1 + len(part) - len(free)
                 row = int(free[np.argmax(self.unit[free] @ centre)])
                 shown = tuple(other for other in typical if other != row)
                 yield Question("sample", category, (row,), shown, (), worth)
@@ -214,7 +224,7 @@ class _View:
         asking = [question for question in questions if question.topic != "merge"]
         if not asking:
             return questions
-        model = self.run.model
+        model = self.model
         rows = [question.samples[0] for question in asking]
         probabilities = model.predict_proba(np.asarray(self.run.features[rows], dtype=np.float32))
         ranked = {
@@ -231,12 +241,19 @@ class _View:
             for question in questions
         ]
 
+    def _agreement(self, category: int, rows: IntArray) -> float:
+        """How far samples agree on where else they may belong: the share of the likeliest other category."""
+        some = np.asarray(self.run.features[_some(rows)], dtype=np.float32)
+        others = self.model.predict_proba(some).mean(axis=0)[self.model.categories_ != category]
+        total = float(others.sum())
+        return float(others.max()) / total if total > 0 else 0.0
+
     def _cut(self, members: IntArray, n_parts: int) -> list[IntArray]:
         import torch
 
         from newkinds.engine import kmeans
 
-        some = members if len(members) <= CUT else members[np.linspace(0, len(members) - 1, CUT).astype(np.int64)]
+        some = _some(members)
         found = kmeans(
             torch.from_numpy(np.ascontiguousarray(self.unit[some])),
             n_parts,
@@ -248,6 +265,11 @@ class _View:
         centres = found.centroids
         nearest = np.argmin((centres**2).sum(axis=1) - 2 * self.unit[members] @ centres.T, axis=1)
         return [members[nearest == part] for part in range(n_parts) if (nearest == part).any()]
+
+
+def _some(rows: IntArray) -> IntArray:
+    """At most so many rows that looking at them is quick, at even distances."""
+    return rows if len(rows) <= CUT else rows[np.linspace(0, len(rows) - 1, CUT).astype(np.int64)]
 
 
 def _asked_about(entry: Entry) -> set[int]:

@@ -11,6 +11,9 @@ from newkinds.labels import UNLABELLED, IntArray
 TYPICAL = 0.5
 """Of a category that a person merged or split off, the share of its samples, nearest to its middle, that teach."""
 
+SURE = 0.8
+"""Confidence from which a sample should keep its category in a refit, if nobody has touched that."""
+
 
 @dataclass(frozen=True)
 class Supervision:
@@ -24,11 +27,14 @@ class Supervision:
         The same, and of samples that teach for this fit only.
     changed : frozenset of int
         Categories that a person made or changed since the last fit.
+    steady : ndarray of shape (samples,)
+        Samples that the model is sure of, in categories that nobody has touched since: they should stay.
     """
 
     settled: IntArray
     labels: IntArray
     changed: frozenset[int]
+    steady: npt.NDArray[np.bool_]
 
 
 def supervision(run: OpenedRun, unit: npt.NDArray[np.float32]) -> Supervision:
@@ -56,7 +62,9 @@ def supervision(run: OpenedRun, unit: npt.NDArray[np.float32]) -> Supervision:
         typical = nearest[: int(np.ceil(TYPICAL * len(nearest)))]
         typical = typical[labels[typical] == UNLABELLED]
         labels[typical] = category
-    return Supervision(settled, labels, frozenset(_made(run, since_refit=True) & present))
+    touched = [i for entry in run.done_since_refit for i, _, _ in entry.outcome.get("sizes", ())]
+    steady = (labels == UNLABELLED) & (samples.confidence >= SURE) & ~np.isin(samples.categories, touched)
+    return Supervision(settled, labels, frozenset(_made(run, since_refit=True) & present), steady)
 
 
 def _made(run: OpenedRun, since_refit: bool) -> set[int]:

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import Partitioner, Run, category_means
+from newkinds.engine import Run, Trained, category_means
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.infomax import InfoMax
-from newkinds.selection.problem import make_problem
+from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.sizes import expected_shares
+from newkinds.selection.training import Training
 from newkinds.workers import working_together
+
+HOLDING = 2
+"""How often a training goes on because samples left that should have stayed. Once was enough on texts and birds."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Wanted:
         What became of each category of the model; None if it was dissolved.
     changed : frozenset of int
         Categories that start from the means of their samples, not from weights.
+    steady : ndarray of shape (samples,), optional
+        Whether a sample should stay where it is although nobody said so.
     """
 
     categories: IntArray
@@ -42,6 +48,7 @@ class Wanted:
     labels: IntArray
     became: Mapping[int, int | None]
     changed: frozenset[int] = frozenset()
+    steady: npt.NDArray[np.bool_] | None = None
 
 
 def refit_model(
@@ -80,13 +87,14 @@ def refit_model(
     columns = np.searchsorted(wanted.categories, np.where(wanted.labels == UNLABELLED, 0, wanted.labels))
     labels = np.where(wanted.labels == UNLABELLED, UNLABELLED, columns)
     problem = replace(problem, samples=samples, columns=labels, known=wanted.categories)
-    start = _start(model, category_means(samples, *_means_of(wanted, samples.width)), wanted)
+    before = np.searchsorted(wanted.categories, wanted.assigned).astype(np.int64)
+    no_means = np.zeros((n_categories, samples.width), dtype=np.float32)
+    start = _start(model, category_means(samples, before, no_means), wanted)
     shares = expected_shares(size_ratio, len(wanted.known), n_categories)
     run = Run(start, model._objective.at(lam), temperature, model._geometry, shares=shares)
     with working_together(features.size, samples.device.type):
-        trained = model._training().train(problem, [run], "refitting")
-        partitioner: Partitioner = trained.partitioners[0]
-        assigned = samples.assign(partitioner)
+        trained, assigned = _train(model._training(), problem, run, before, wanted.steady)
+    partitioner = trained.partitioners[0]
     refitted = copy(model)
     refitted.set_params(n_categories=n_categories)
     refitted.weights_, refitted.temperature_ = partitioner.weights, temperature
@@ -101,9 +109,25 @@ def refit_model(
     return refitted
 
 
-def _means_of(wanted: Wanted, width: int) -> tuple[IntArray, npt.NDArray[np.float32]]:
-    columns = np.searchsorted(wanted.categories, wanted.assigned).astype(np.int64)
-    return columns, np.zeros((len(wanted.categories), width), dtype=np.float32)
+def _train(
+    training: Training, problem: Problem, run: Run, before: IntArray, steady: npt.NDArray[np.bool_] | None
+) -> tuple[Trained, IntArray]:
+    """Train, and assign the samples.
+
+    Held samples take part as all others. Only if some of them leave their category, as they do when another grows
+    beside it, are those labelled, and the training goes on: few labels, so the others count as much as before.
+    """
+    trained = training.train(problem, [run], "refitting")
+    assigned = problem.samples.assign(trained.partitioners[0])
+    for _ in range(HOLDING if steady is not None else 0):
+        gone = steady & (problem.columns == UNLABELLED) & (assigned != before)
+        if not gone.any():
+            break
+        problem = replace(problem, columns=np.where(gone, before, problem.columns))
+        run = replace(run, start=trained.partitioners[0].weights)
+        trained = training.train(problem, [run], "refitting")
+        assigned = problem.samples.assign(trained.partitioners[0])
+    return trained, assigned
 
 
 def _start(model: CategoryDiscoverer, means: npt.NDArray[np.float32], wanted: Wanted) -> npt.NDArray[np.float32]:

@@ -1,7 +1,8 @@
 """Refitting a run beside the studio: in a process of its own, with progress and a way to stop it.
 
-The process writes one line of JSON for each step to its standard output. It ends when its standard input does, so
-it never outlives the studio. A refit counts once its entry is in the journal, and not before.
+The process loads PyTorch, waits for a line on its standard input, refits, and writes one line of JSON for each step
+to its standard output. It ends when its standard input does, so it never outlives the studio. A refit counts once
+its entry is in the journal, and not before.
 """
 
 import json
@@ -45,22 +46,35 @@ class Jobs:
         self._live = live
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._is_cancelled = False
+        self._ready: subprocess.Popen[bytes] | None = None
+        self._is_cancelled = self._has_ended = False
         self.job: Job | None = None
 
     @property
     def is_running(self) -> bool:
         return self.job is not None and self.job.state == "running"
 
+    def prepare(self) -> None:
+        """Have a process ready once there is something to learn from, because loading PyTorch takes seconds."""
+        with self._lock:
+            is_wanted = self._live.edited.done_since_refit and not self.is_running
+            if is_wanted and self._ready is None and not self._has_ended:
+                self._ready = self._launched()
+
     def start(self) -> None:
         """Begin a refit."""
         with self._lock:
             if self.is_running:
                 raise InputError("a refit is at work already; wait for it or cancel it")
-            # -P: nothing in the folder that the studio was started in is imported
-            command = [sys.executable, "-P", "-m", WORKER, str(self._live.folder)]
-            pipe = subprocess.PIPE
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+            ready, self._ready = self._ready, None
+            if ready is not None and (ready.poll() is not None or ready.args != self._command()):
+                _put_away(ready)
+                ready = None
+            self._process = ready or self._launched()
+            assert self._process.stdin is not None
+            with suppress(OSError):  # if it has died, whoever follows it finds out
+                self._process.stdin.write(b"refit\n")
+                self._process.stdin.flush()
             self._is_cancelled = False
             self._tell(Job("running"))
         threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
@@ -80,11 +94,23 @@ class Jobs:
                 self._tell(None)
 
     def end(self) -> None:
-        """End a refit that is at work, with the studio."""
+        """End a refit that is at work, and a process that is ready for one, with the studio."""
         with self._lock:
+            self._has_ended = True
+            if self._ready is not None:
+                _put_away(self._ready)
+                self._ready = None
             if self.is_running and self._process is not None:
                 self._is_cancelled = True
                 self._process.kill()
+
+    def _command(self) -> list[str]:
+        # -P: nothing in the folder that the studio was started in is imported
+        return [sys.executable, "-P", "-m", WORKER, str(self._live.folder)]
+
+    def _launched(self) -> "subprocess.Popen[bytes]":
+        pipe = subprocess.PIPE
+        return subprocess.Popen(self._command(), stdin=pipe, stdout=pipe, stderr=pipe)
 
     def _follow(self, process: "subprocess.Popen[bytes]") -> None:
         try:
@@ -134,3 +160,9 @@ class Jobs:
     def shown(self) -> dict[str, Any] | None:
         """As pages get it."""
         return None if self.job is None else asdict(self.job)
+
+
+def _put_away(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that nobody follows."""
+    with process:  # waits for it, and closes its pipes
+        process.kill()

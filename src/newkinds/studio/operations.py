@@ -12,12 +12,14 @@ from newkinds.editing import EditedRun
 from newkinds.errors import InputError
 from newkinds.journal import ROWS, Entry
 from newkinds.labels import IntArray
-from newkinds.run_record import COUNT, TEXT, Items, Keys, Misfit, OrNull, Value
+from newkinds.run_record import COUNT, TEXT, Items, Keys, Misfit, OrNull, Shape, Value
 from newkinds.standing import unpacked_rows
 from newkinds.studio.jobs import Jobs
 from newkinds.studio.live_run import LiveRun
 
 FLAG = Value("true or false", lambda value: isinstance(value, bool))
+SAMPLES: dict[str, Shape] = {"rows": ROWS, "seen": Keys(others=ROWS)}
+"""Samples by their rows, wherever they are; or by the kind, its key, that a page shows them in."""
 KEPT_PREVIEWS = 20
 """Previews of splits that can still be carried out."""
 
@@ -48,22 +50,36 @@ class Desk:
         return self.change(lambda run: operation.do(self, run, content))
 
     def change(self, work: Callable[[EditedRun], Entry]) -> dict[str, Any]:
-        """Do something to the run, unless a refit is at work."""
+        """Do something to the run, unless a refit is at work.
+
+        The run is held from before `work` looks at it, so that nothing happens between its checks and its entry.
+        """
         if self._jobs.is_running:
             raise InputError("a refit is at work, and would not see this; wait for it or cancel it")
-        return self.live.do(lambda run: self._on_same_samples(run, work))
 
-    def _on_same_samples(self, run: EditedRun, work: Callable[[EditedRun], Entry]) -> Entry:
-        """Do something, unless samples have come or gone meanwhile: pages name samples by their rows."""
-        with run.held():
-            if run.record.get("samples") != self.live.samples_of:
-                raise Outdated("samples have come or gone meanwhile; look again")
-            return work(run)
+        def work_alone(run: EditedRun) -> Entry:
+            with run.held():
+                if run.record.get("samples") != self.live.samples_of:  # pages name samples by their rows
+                    raise Outdated("samples have come or gone meanwhile; look again")
+                return work(run)
+
+        return self.live.do(work_alone)
 
     def rows(self, content: dict[str, Any]) -> IntArray:
-        """The samples that a request names."""
-        checked(Keys({"rows": ROWS}), content)
-        rows = unpacked_rows(content["rows"], self.live.edited.record["source"]["samples"])
+        """The samples that a request names; `Outdated` if they are not where the page saw them."""
+        checked(Keys(optional=SAMPLES), content)
+        record = self.live.edited.record
+        n_samples = record["source"]["samples"]
+        rows = unpacked_rows(content.get("rows", []), n_samples)
+        seen = {key: unpacked_rows(packed, n_samples) for key, packed in content.get("seen", {}).items()}
+        if seen:
+            ids = {category["key"]: category["id"] for category in record["categories"]}
+            now = self.live.edited.samples.categories
+            n_moved = sum(int((now[some] != ids.get(key)).sum()) for key, some in seen.items())
+            rows = np.concatenate([rows, *seen.values()])
+            if n_moved:
+                which = f"{n_moved} of these {len(rows)} samples" if len(rows) > 1 else "this sample"
+                raise Outdated(f"{which} went to another kind meanwhile, so nothing was done; look once more")
         if not len(rows):
             raise InputError("no samples were given; select some")
         return rows
@@ -124,9 +140,9 @@ class Desk:
 
     def step(self, run: EditedRun, content: dict[str, Any], name: str) -> Entry:
         """Undo or redo, but only what the page shows as the next one."""
-        run.refresh()
         entry = run.undoable if name == "undo" else run.redoable
-        if entry is not None and content.get("entry") not in (None, entry.n):
+        meant = content.get("entry")
+        if meant is not None and (entry is None or entry.n != meant):
             raise Outdated(f"something else was done meanwhile; {name} once more if you still want to")
         return run.undo() if name == "undo" else run.redo()
 
@@ -152,12 +168,12 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "split": Operation(Keys({"kind": TEXT, "preview": TEXT}), Desk.split),
     "move": Operation(
-        Keys({"rows": ROWS, "kind": TEXT}),
+        Keys({"kind": TEXT}, SAMPLES),
         lambda desk, run, asked: run.move(desk.rows(asked), desk.id(asked["kind"])),
     ),
-    "confirm": Operation(Keys({"rows": ROWS}), lambda desk, run, asked: run.confirm(desk.rows(asked))),
+    "confirm": Operation(Keys(optional=SAMPLES), lambda desk, run, asked: run.confirm(desk.rows(asked))),
     "create": Operation(
-        Keys({"rows": ROWS}, {"name": OrNull(TEXT)}),
+        Keys(optional={"name": OrNull(TEXT), **SAMPLES}),
         lambda desk, run, asked: run.create(desk.rows(asked), asked.get("name")),
     ),
     "dissolve": Operation(

@@ -1,6 +1,7 @@
 """The process that refits a run for a studio: `python -m newkinds.studio.refit_process RUN`.
 
-Each line of its standard output is JSON: progress, and at the end a result or an error.
+It gets ready, and begins once there is a line on its standard input. Each line of its standard output is JSON:
+progress, and at the end a result or an error.
 """
 
 import json
@@ -17,12 +18,16 @@ POLITENESS = 5
 
 
 def main(folder: str) -> int:
-    """Refit a run and tell how it goes."""
-    threading.Thread(target=end_with_studio, daemon=True).start()
+    """Refit a run when asked to, and tell how it goes."""
+    asked = threading.Event()
+    threading.Thread(target=follow_studio, args=(asked,), daemon=True).start()
     with_politeness()
+    import newkinds.methods.refitting
+    import newkinds.runs  # noqa: F401  # with PyTorch, which takes seconds: now rather than when asked
     from newkinds.editing.refitting import refit
     from newkinds.report.comparison import comparison_summary
 
+    asked.wait()
     try:
         with listening(lambda stage, done, total: tell({"stage": stage, "done": done, "total": total})):
             done = refit(folder)
@@ -41,10 +46,10 @@ def tell(content: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
-def end_with_studio() -> None:
-    """Wait for the end of standard input, which comes with the end of the studio."""
+def follow_studio(asked: threading.Event) -> None:
+    """Wait for what the studio asks; the end of standard input comes with the end of the studio."""
     while os.read(0, 1024):  # past Python's buffer, which Python could not close while a thread waits in it
-        pass
+        asked.set()
     os._exit(1)
 
 

@@ -150,6 +150,7 @@ def make_app(
         while not stopped.wait(LOOKS):
             with contextlib.suppress(InputError, OSError):
                 live.refresh()
+                jobs.prepare()
 
     app = Starlette(routes=Endpoints(live, jobs, events).routes(), lifespan=lifespan)
     return Guard(app, token, hosts, any_address=any_address)

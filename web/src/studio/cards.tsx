@@ -1,19 +1,14 @@
 /** Kinds as cards that can be named, merged, split, dissolved, and that take samples. */
 import type { JSX } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Chip, Name, Swatch, Term } from "../bits";
-import { Sure, useSeen } from "../cards";
-import type { Category } from "../data";
-import { cardId, useReport, type Sort } from "../state";
-import { count, isSuggested, number, shownName } from "../words";
+import { Swatch } from "../bits";
+import { Content, Heading, useSeen } from "../cards";
+import type { Category, Row } from "../data";
+import { Order } from "../order";
+import { cardId, useReport } from "../state";
+import { number, shownName } from "../words";
 import { useLive, useStudio } from "./model";
 import { DRAGGED, Samples } from "./samples";
-
-const SORTS: readonly [Sort, string][] = [
-  ["size", "Largest first"],
-  ["doubt", "Most doubtful first"],
-  ["name", "By name"],
-];
 
 export function Kinds({ kind }: { kind: "new" | "known" }): JSX.Element | null {
   const studio = useStudio();
@@ -28,19 +23,7 @@ export function Kinds({ kind }: { kind: "new" | "known" }): JSX.Element | null {
         <h2 id={`${kind}-heading`}>
           {kind === "new" ? "New kinds" : "Known kinds"} <span class="count">{number(places.length)}</span>
         </h2>
-        {kind === "new" && (
-          <select
-            aria-label="Order"
-            value={sort}
-            onChange={(event) => studio.store.set({ sort: event.currentTarget.value as Sort })}
-          >
-            {SORTS.map(([value, words]) => (
-              <option key={value} value={value}>
-                {words}
-              </option>
-            ))}
-          </select>
-        )}
+        {kind === "new" && <Order />}
       </div>
       <div class={stable ? `cards ${kind}` : `cards ${kind} plain`}>
         {places.map((place) => (
@@ -84,8 +67,8 @@ function Card({ place }: { place: number }): JSX.Element {
       onDragLeave={(event) => !element.current?.contains(event.relatedTarget as Node | null) && setOver(false)}
       onDrop={drop}
     >
-      <Heading category={category} place={place} open={open} />
-      {open && drawn && <Content category={category} place={place} />}
+      <StudioHeading category={category} place={place} open={open} />
+      {open && drawn && <StudioContent category={category} place={place} />}
     </article>
   );
 }
@@ -99,37 +82,12 @@ function readRows(text: string): number[] {
   }
 }
 
-function Heading({ category, place, open }: { category: Category; place: number; open: boolean }): JSX.Element {
-  const studio = useStudio();
+function StudioHeading({ category, place, open }: { category: Category; place: number; open: boolean }): JSX.Element {
   const naming = useLive((state) => state.naming === category.key);
-  const { key, size, labelled } = category;
   return (
-    <header>
-      {naming ? (
-        <Naming category={category} place={place} />
-      ) : (
-        <h3>
-          <button type="button" class="fold" aria-expanded={open} onClick={() => studio.setOpen([place], !open)}>
-            <Swatch place={place} />
-            <Name category={category} />
-          </button>
-          <Pencil category={category} />
-          {isSuggested(category) && (
-            <span class="tag">
-              <Term word="suggestion">suggested</Term>
-            </span>
-          )}
-          {shownName(category) !== key && <code class="key">{key}</code>}
-        </h3>
-      )}
-      <span class="size">
-        <span>
-          {count(size, studio.report.unit)}
-          {labelled > 0 && <span class="dim">, {labelled === size ? "all" : number(labelled)} labelled</span>}
-        </span>
-      </span>
-      <Sure category={category} />
-    </header>
+    <Heading category={category} place={place} open={open} title={naming ? <Naming category={category} place={place} /> : null}>
+      <Pencil category={category} />
+    </Heading>
   );
 }
 
@@ -205,56 +163,29 @@ function Naming({ category, place }: { category: Category; place: number }): JSX
   );
 }
 
-function Content({ category, place }: { category: Category; place: number }): JSX.Element {
+function StudioContent({ category, place }: { category: Category; place: number }): JSX.Element {
   const studio = useStudio();
-  const { typical, doubtful, nearest, key } = category;
   const name = shownName(category);
   const ask = (dialog: "merge" | "split" | "dissolve"): void => studio.live.set({ dialog: { name: dialog, place } });
-  const list = (): void => void studio.list(name, { kind: key, order: "doubtful" });
-  return (
-    <div class="content">
-      <div class={doubtful.length ? "both" : "one"}>
-        {typical.length > 0 && (
-          <section>
-            <h4>
-              <Term word="typical">Typical</Term>
-            </h4>
-            <Samples rows={typical} label={`Typical of ${name}`} />
-          </section>
-        )}
-        {doubtful.length > 0 && (
-          <section class="doubtful">
-            <h4>
-              <Term word="doubtful">Doubtful</Term>
-            </h4>
-            <Samples rows={doubtful} label={`Doubtful in ${name}`} sure />
-          </section>
-        )}
-      </div>
-      <footer>
-        {nearest.length > 0 && (
-          <p class="nearest">
-            <span class="dim">Closest</span>
-            {nearest.map(({ id, similarity }) => (
-              <Chip key={id} id={id} hint={`similarity ${similarity.toFixed(2)}`} />
-            ))}
-          </p>
-        )}
-        <p class="actions">
-          <button type="button" class="quiet" onClick={list}>
-            All {studio.report.unit[1]}
-          </button>
-          <button type="button" class="quiet" onClick={() => ask("merge")}>
-            Merge …
-          </button>
-          <button type="button" class="quiet" disabled={category.size < 2} onClick={() => ask("split")}>
-            Split …
-          </button>
-          <button type="button" class="quiet" onClick={() => ask("dissolve")}>
-            Dissolve …
-          </button>
-        </p>
-      </footer>
-    </div>
+  const list = (): void => void studio.list(name, { kind: category.key, order: "doubtful" });
+  const samples = (rows: readonly Row[], doubt: boolean): JSX.Element => (
+    <Samples rows={rows} label={doubt ? `Doubtful in ${name}` : `Typical of ${name}`} sure={doubt} />
   );
+  const actions = (
+    <>
+      <button type="button" class="quiet" onClick={list}>
+        All {studio.report.unit[1]}
+      </button>
+      <button type="button" class="quiet" onClick={() => ask("merge")}>
+        Merge …
+      </button>
+      <button type="button" class="quiet" disabled={category.size < 2} onClick={() => ask("split")}>
+        Split …
+      </button>
+      <button type="button" class="quiet" onClick={() => ask("dissolve")}>
+        Dissolve …
+      </button>
+    </>
+  );
+  return <Content category={category} samples={samples} actions={actions} />;
 }

@@ -5,7 +5,7 @@ import { ExtraKey, Name, Swatch } from "../bits";
 import { count, number, percent, shownName } from "../words";
 import { useLive, useStudio, type Studio } from "./model";
 import { Preview } from "./samples";
-import { get, packRows, post, type Details, type MergePreview, type SplitPreview } from "./server";
+import { get, post, type Details, type MergePreview, type SplitPreview } from "./server";
 
 export function Dialogs(): JSX.Element | null {
   const dialog = useLive((state) => state.dialog);
@@ -329,7 +329,7 @@ function Create(): JSX.Element {
   const selection = useLive((state) => state.selection);
   const [name, setName] = useState("");
   const act = async (): Promise<void> => {
-    const content = { rows: packRows(selection), name: name.trim() || null };
+    const content = { seen: studio.seen(selection), name: name.trim() || null };
     if (!(await studio.do("create", content, "New kind made"))) return;
     studio.live.set({ dialog: null });
     studio.select([]);

@@ -1,6 +1,6 @@
 /** Where the studio starts: loads the state, draws it, then stays in step with the server. */
 import { render } from "preact";
-import { counters } from "../map/scene";
+import { expose } from "../exposed";
 import { ModelProvider } from "../state";
 import { currentTheme, followSystem, restoreTheme } from "../theme";
 import { listenForKeys } from "./keys";
@@ -9,21 +9,9 @@ import { StudioPage } from "./page";
 import type { Job } from "./refit";
 import { get, Refusal, type Change } from "./server";
 
-/** For tests and benchmarks only, read-only: points in the map's last frame, frames so far, the state shown. */
+/** Which state the page shows. */
 const shown = { n: -1 };
-Object.defineProperty(window, "newkinds", {
-  value: Object.freeze({
-    get drawn(): number {
-      return counters.drawn;
-    },
-    get frames(): number {
-      return counters.frames;
-    },
-    get n(): number {
-      return shown.n;
-    },
-  }),
-});
+expose({ n: () => shown.n });
 
 /** Milliseconds between two tries to reach the server again. */
 const RETRY = 1500;

@@ -6,7 +6,7 @@ import type { Category, Points, Report, Row } from "../data";
 import { createStore, useStore, type Store } from "../store";
 import { Model, type Sample } from "../state";
 import { get, getPoints, packRows, post, Refusal, withChange } from "./server";
-import type { Change, Described, Page, RawPoints, State, Step, StudioCategory } from "./server";
+import type { Change, Described, PackedRows, Page, RawPoints, State, Step, StudioCategory } from "./server";
 import type { Job } from "./refit";
 
 /** A list of samples beside the map. */
@@ -152,6 +152,7 @@ export class Studio extends Model {
   reload(): Promise<void> {
     this.loading ??= load()
       .then(([server, raw]) => {
+        if (server.samples !== this.server.samples) this.known.clear(); // rows mean other samples now
         this.server = server;
         this.raw = raw;
         this.cards = new Map(server.categories.map((category) => [category.slot, category]));
@@ -182,16 +183,21 @@ export class Studio extends Model {
     this.indexCategories();
     const placeOf = new Map(this.report.categories.map(({ key }, place) => [key, place]));
     const moved = (place: number): number | undefined => placeOf.get(before[place]?.key ?? "");
-    const { opened, lit, revealed, theme } = this.store.get();
+    const { opened, lit, revealed, theme, points } = this.store.get();
+    const now = this.placed();
+    const stays = (row: Row): boolean => moved(points?.category[row] ?? -1) === now.category[row];
     const entries = [...opened].map(([place, open]) => [moved(place), open] as const);
     this.store.set({
       opened: new Map(entries.filter((entry): entry is [number, boolean] => entry[0] !== undefined)),
       lit: new Set([...lit].map(moved).filter((place) => place !== undefined)),
       revealed: revealed === null ? null : (moved(revealed) ?? null),
       colours: stableColours(this.report.categories, theme),
-      points: this.placed(),
+      points: now,
     });
-    this.live.set(patch);
+    // What was selected in one kind is not meant once it is in another.
+    const { selection } = this.live.get();
+    const kept = [...selection].filter(stays);
+    this.live.set(kept.length < selection.size ? { ...patch, selection: new Set(kept) } : patch);
   }
 
   /** The points with places in the present list of categories. */
@@ -214,8 +220,21 @@ export class Studio extends Model {
       return true;
     } catch (error) {
       this.fail(error);
+      if (error instanceof Refusal && error.status === 409) await this.reload();
       return false;
     }
+  }
+
+  /** Samples by the kind that this page shows them in, so that the server can tell if they have moved. */
+  seen(rows: Iterable<Row>): Record<string, PackedRows> {
+    const byPlace = new Map<number, Row[]>();
+    for (const row of rows) {
+      const place = this.placeOf(row);
+      const others = byPlace.get(place);
+      if (others) others.push(row);
+      else byPlace.set(place, [row]);
+    }
+    return Object.fromEntries([...byPlace].map(([place, rows]) => [this.category(place).key, packRows(rows)]));
   }
 
   undo(): Promise<boolean> {
@@ -231,13 +250,13 @@ export class Studio extends Model {
   async move(rows: Iterable<Row>, place: number): Promise<void> {
     const list = [...rows];
     const { key } = this.category(place);
-    const done = await this.do("move", { rows: packRows(list), kind: key }, `${this.counted(list.length)} moved`);
+    const done = await this.do("move", { seen: this.seen(list), kind: key }, `${this.counted(list.length)} moved`);
     if (done) this.select([]);
   }
 
   async confirm(rows: Iterable<Row>): Promise<void> {
     const list = [...rows];
-    if (await this.do("confirm", { rows: packRows(list) }, `${this.counted(list.length)} confirmed`)) this.select([]);
+    if (await this.do("confirm", { seen: this.seen(list) }, `${this.counted(list.length)} confirmed`)) this.select([]);
   }
 
   counted(n: number): string {

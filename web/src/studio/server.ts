@@ -35,6 +35,7 @@ export interface State extends Counts {
   created: string;
   newkinds: string;
   n_samples: number;
+  samples: string | null;
   categories: StudioCategory[];
   map: { method: string; explanation: string } | null;
   pictures: boolean;

@@ -1,13 +1,10 @@
-/** The map of the studio: the report's, kept up to date, with a lasso to select points. */
+/** The map of the studio: the report's, with a lasso to select points. */
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import type { Row } from "../data";
-import { listen } from "../map/gestures";
 import { Legend } from "../map/legend";
-import { isShown, look, Tooltip, wantedRenderer, type Tip } from "../map/map";
-import { Scene, type Look } from "../map/scene";
-import { useReport } from "../state";
-import { number } from "../words";
+import type { Scene } from "../map/scene";
+import { Stage, type Actions } from "../map/stage";
 import { useLive, useStudio, type Studio } from "./model";
 
 type Path = readonly [number, number][];
@@ -18,6 +15,8 @@ const MARKED = 20_000;
 export function MapSection(): JSX.Element | null {
   const studio = useStudio();
   const lasso = useLive((state) => state.lasso);
+  useLive((state) => state.described); // what the tooltip shows
+  const actions = useMemo(() => makeActions(studio), [studio]);
   if (!studio.report.map) return null;
   return (
     <section id="map" aria-labelledby="map-heading">
@@ -25,7 +24,7 @@ export function MapSection(): JSX.Element | null {
         Map
       </h2>
       <div class="map-frame">
-        <Stage />
+        <Stage actions={actions} drawing={lasso} tools={<LassoButton />} />
         <Legend />
       </div>
       <p class="hint dim">
@@ -36,135 +35,55 @@ export function MapSection(): JSX.Element | null {
   );
 }
 
-function Stage(): JSX.Element {
-  const studio = useStudio();
-  const points = useReport((state) => state.points);
-  const lasso = useLive((state) => state.lasso);
-  useLive((state) => state.described);
-  const [wanted, setWanted] = useState(wantedRenderer);
-  const [tip, setTip] = useState<Tip | null>(null);
-  const [zoomed, setZoomed] = useState(false);
-  const canvas = useRef<HTMLCanvasElement>(null);
-  const overlay = useRef<HTMLCanvasElement>(null);
-  const stage = useRef<HTMLDivElement>(null);
-  const scene = useRef<Scene | null>(null);
-
-  useEffect(() => {
-    const first = studio.store.get().points;
-    if (!first?.x || !canvas.current || !overlay.current || !stage.current) return;
-    const frame = stage.current;
-    let path: Path | null = null;
-    const drawing = new Scene(canvas.current, overlay.current, first, studio.report.categories, look(studio), {
-      wanted,
-      lost: () => setWanted("canvas"),
-      above: (context, scene) => {
-        markSelected(context, scene, studio.live.get().selection, frame);
-        if (path) drawPath(context, path, frame);
-      },
-    });
-    scene.current = drawing;
-    frame.dataset.renderer = drawing.renderer.name;
-    drawing.resize(frame.clientWidth, frame.clientHeight);
-    const observer = new ResizeObserver(() => drawing.resize(frame.clientWidth, frame.clientHeight));
-    observer.observe(frame);
-
-    let shown = look(studio);
-    let drawn = first;
-    const follow = (): void => {
-      const next = look(studio);
-      const { points } = studio.store.get();
-      if (points && points !== drawn) {
-        drawn = points;
-        shown = next;
-        setTip(null);
-        drawing.hover(null);
-        drawing.update(points, studio.report.categories, next);
-        return;
-      }
-      if (Object.keys(next).every((key) => next[key as keyof Look] === shown[key as keyof Look])) return;
-      if (next.lit !== shown.lit && ![...next.lit].some((place) => isShown(drawing, place))) drawing.view.reset();
-      shown = next;
-      drawing.show(next);
-    };
-    let selection = studio.live.get().selection;
-    const stops = [
-      studio.store.subscribe(follow),
-      studio.live.subscribe(() => {
+/** A click opens a sample, or selects it with a key held; what is drawn around is selected. */
+function makeActions(studio: Studio): Actions {
+  let path: Path | null = null;
+  return {
+    chosen: (target, touch, event) => {
+      if (!target) {
+        if (studio.live.get().selection.size) studio.select([]);
+        else if (studio.store.get().lit.size) studio.light([]);
+      } else if ("place" in target) studio.reveal(target.place);
+      else if (event.ctrlKey || event.metaKey || event.shiftKey || studio.live.get().lasso) studio.toggle(target.row);
+      else if (!touch) studio.live.set({ dialog: { name: "sample", row: target.row } });
+    },
+    above: (context, scene, frame) => {
+      markSelected(context, scene, studio.live.get().selection, frame);
+      if (path) drawPath(context, path, frame);
+    },
+    follow: (redraw) => {
+      let { selection } = studio.live.get();
+      return studio.live.subscribe(() => {
         if (studio.live.get().selection === selection) return;
         selection = studio.live.get().selection;
-        drawing.redraw();
-      }),
-      listen(overlay.current, drawing, {
-        hovered: (row, x, y) =>
-          setTip((tip) => (row === null ? null : tip?.row === row ? tip : { row, x, y, touch: false })),
-        chosen: (target, touch, x, y, event) => {
-          if (touch) setTip(target && "row" in target ? { row: target.row, x, y, touch } : null);
-          if (!target) {
-            if (studio.live.get().selection.size) studio.select([]);
-            else if (studio.store.get().lit.size) studio.light([]);
-          } else if ("place" in target) studio.reveal(target.place);
-          else if (event.ctrlKey || event.metaKey || event.shiftKey || studio.live.get().lasso) studio.toggle(target.row);
-          else if (!touch) studio.live.set({ dialog: { name: "sample", row: target.row } });
-        },
-        moved: () => {
-          setTip(null);
-          setZoomed(drawing.view.zoom > 1);
-        },
-        lasso: {
-          always: () => studio.live.get().lasso,
-          drawn: (drawn, done, event) => {
-            path = done ? null : drawn;
-            if (done && drawn) selectWithin(studio, drawing, drawn, event.ctrlKey || event.metaKey);
-            drawing.redraw();
-          },
-        },
-      }),
-    ];
-    return () => {
-      scene.current = null;
-      for (const stop of stops) stop();
-      observer.disconnect();
-      drawing.destroy();
-    };
-  }, [studio, wanted]);
-
-  // A finger that draws must not scroll the page.
-  useEffect(() => {
-    if (overlay.current) overlay.current.style.touchAction = lasso || zoomed ? "none" : "pan-y";
-  }, [lasso, zoomed]);
-
-  const press = (key: string): void => {
-    overlay.current?.dispatchEvent(new KeyboardEvent("keydown", { key }));
+        redraw();
+      });
+    },
+    lasso: (scene) => ({
+      always: () => studio.live.get().lasso,
+      drawn: (drawn, done, event) => {
+        path = done ? null : drawn;
+        if (done && drawn) selectWithin(studio, scene, drawn, event.ctrlKey || event.metaKey);
+        scene.redraw();
+      },
+    }),
   };
-  const { n_points, unit } = studio.report;
-  const words = `Map of ${number(n_points)} ${unit[1]}. Arrow keys move it, plus and minus zoom, 0 shows all.`;
+}
+
+function LassoButton(): JSX.Element {
+  const studio = useStudio();
+  const lasso = useLive((state) => state.lasso);
   return (
-    <div class="stage" ref={stage}>
-      <canvas key={wanted} ref={canvas} class="points" aria-hidden="true" />
-      <canvas ref={overlay} class="overlay" id="map-canvas" tabIndex={0} role="application" aria-label={words} />
-      <div class="zoom" role="group" aria-label="Map">
-        <button
-          type="button"
-          id="lasso"
-          aria-label="Lasso"
-          title="Lasso: draw around points to select them (L)"
-          aria-pressed={lasso}
-          onClick={() => studio.live.set({ lasso: !lasso })}
-        >
-          <LassoSign />
-        </button>
-        <button type="button" aria-label="Zoom in" onClick={() => press("+")}>
-          +
-        </button>
-        <button type="button" aria-label="Zoom out" disabled={!zoomed} onClick={() => press("-")}>
-          −
-        </button>
-        <button type="button" aria-label="Show all" title="Show all" onClick={() => press("0")}>
-          ⤢
-        </button>
-      </div>
-      {tip && points && <Tooltip tip={tip} place={points.category[tip.row]!} frame={stage.current} />}
-    </div>
+    <button
+      type="button"
+      id="lasso"
+      aria-label="Lasso"
+      title="Lasso: draw around points to select them (L)"
+      aria-pressed={lasso}
+      onClick={() => studio.live.set({ lasso: !lasso })}
+    >
+      <LassoSign />
+    </button>
   );
 }
 
