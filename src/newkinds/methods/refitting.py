@@ -59,6 +59,8 @@ def refit_model(
     lam: float,
     temperature: float | None = None,
     size_ratio: float = 1.0,
+    training: Training | None = None,
+    portrayed: npt.NDArray[np.bool_] | None = None,
 ) -> CategoryDiscoverer:
     """A model with these categories, fitted from the weights of another; its metric and its calibration stay.
 
@@ -73,6 +75,10 @@ def refit_model(
         By default the model's own.
     size_ratio : float
         Size of new categories relative to known ones, see `newkinds.selection.sizes`.
+    training : Training, optional
+        By default the model's own.
+    portrayed : ndarray of shape (samples,), optional
+        Samples by which strangers are told from others; by default all.
     """
     if not isinstance(model, InfoMax):
         name = type(model).__name__
@@ -93,7 +99,7 @@ def refit_model(
     shares = expected_shares(size_ratio, len(wanted.known), n_categories)
     run = Run(start, model._objective.at(lam), temperature, model._geometry, shares=shares)
     with working_together(features.size, samples.device.type):
-        trained, assigned = _train(model._training(), problem, run, before, wanted.steady)
+        trained, assigned = _train(training or model._training(), problem, run, before, wanted.steady)
     partitioner = trained.partitioners[0]
     refitted = copy(model)
     refitted.set_params(n_categories=n_categories)
@@ -106,7 +112,7 @@ def refit_model(
     refitted.objective_curve_ = trained.curve(0)
     refitted.stability_ = refitted.label_doubts_ = refitted.n_categories_search_ = None
     refitted.__dict__.pop("places_", None)
-    return refitted
+    return refitted.with_samples(features, refitted.labels_, labels != UNLABELLED, portrayed)
 
 
 def _train(

@@ -1,7 +1,8 @@
 """What every method says of samples that belong to none of its categories."""
 
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.runtime import n_processes
 from newkinds.selection.problem import Problem
-from newkinds.selection.strangeness import REHEARSED, probability_of_strange, share_of_strangers
+from newkinds.selection.strangeness import REHEARSED, Portrait, probability_of_strange, share_of_strangers
 from newkinds.selection.strangers import Strangers, learn_strangers
 
 if TYPE_CHECKING:
@@ -113,12 +114,47 @@ class Wary:
             self._excerpt = None
         return getattr(self, "strangers_", None)
 
+    def with_samples(
+        self,
+        features: npt.NDArray[Any],
+        categories: IntArray,
+        labelled: npt.NDArray[np.bool_],
+        portrayed: npt.NDArray[np.bool_] | None = None,
+        *,
+        anew: bool = False,
+    ) -> Self:
+        """The same model, to which the categories look as these samples of them do.
+
+        Parameters
+        ----------
+        features : ndarray of shape (samples, features)
+        categories : ndarray of shape (samples,)
+            Their ids.
+        labelled : ndarray of shape (samples,)
+            Which have a label.
+        portrayed : ndarray of shape (samples,), optional
+            Which of them count; by default all.
+        anew : bool
+            Whether to rehearse again how strangers are told, when that is next asked for.
+        """
+        model = copy(self)
+        rows = self._excerpt_rows(np.arange(len(features)) if portrayed is None else np.flatnonzero(portrayed))
+        columns = np.searchsorted(self.categories_, categories[rows])
+        unit, mapped = self._unit_and_mapped(np.asarray(features[rows], dtype=np.float32))
+        learnt = None if anew else self.learnt_strangers()
+        if learnt is None:
+            model._excerpt, model.strangers_ = Excerpt(np.asarray(unit, np.float32), columns, labelled[rows]), None
+        else:
+            model.strangers_ = replace(learnt, portrait=Portrait.of(unit, mapped, columns))
+        return model
+
+    def _excerpt_rows(self, rows: IntArray) -> IntArray:
+        most = max(REHEARSED, FOR_EACH_CATEGORY * len(self.categories_))
+        return rows if len(rows) <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+
     def _remember(self, problem: Problem, columns: IntArray) -> None:
         """Keep some samples of the fit; `columns` are the places of all in `categories_`."""
-        most = max(REHEARSED, FOR_EACH_CATEGORY * len(self.categories_))
-        rows = np.arange(len(columns))
-        if len(rows) > most:
-            rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+        rows = self._excerpt_rows(np.arange(len(columns)))
         unit = problem.samples.take(rows).cpu().numpy()
         self._excerpt = Excerpt(np.asarray(unit, dtype=np.float32), columns[rows], problem.labelled[rows])
         self.strangers_ = None

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.special import logit
+from scipy.spatial.distance import pdist
+from scipy.special import expit, logit
 
 from newkinds.labels import IntArray
 from newkinds.selection.strangeness import (
@@ -63,7 +64,7 @@ class BirthRule:
     rule: Rule
 
 
-USUAL = BirthRule(0.75, Rule(np.array([1.0, 0.3, 1.5, 0.3, 0.7]), 0.0))
+USUAL: BirthRule = BirthRule(0.75, Rule(np.array([1.0, 0.3, 1.5, 0.3, 0.7]), 0.0))
 """Where nothing could be rehearsed: about what real collections teach."""
 
 
@@ -85,11 +86,11 @@ def find_groups(
     """The groups among strange samples that are categories, the largest first."""
     rows = np.argsort(-log_ratios, kind="stable")[:GROUPED]
     directions = portrait.directions(mapped[rows])
-    groups = _groups(directions, rule.cut, birth_size)
+    groups = _groups(_tree(directions), rule.cut, birth_size)
     if not groups:
         return []
     odds = rule.rule.apply(_figures(portrait, directions, log_ratios[rows], groups))
-    chosen = [Group(rows[group], float(1 / (1 + np.exp(-o)))) for group, o in zip(groups, odds, strict=True)]
+    chosen = [Group(rows[group], float(expit(o))) for group, o in zip(groups, odds, strict=True)]
     born = [group for group in chosen if group.probability > SURE_ENOUGH]
     return sorted(born, key=lambda group: -len(group.rows))
 
@@ -102,7 +103,7 @@ def learn_births(rehearsals: Sequence[Rehearsed], strangeness: Rule, rng: np.ran
     for cut in CUTS:
         figures, is_real = [], []
         for pool in pools:
-            groups = _groups(pool.directions, cut, FEWEST)
+            groups = _groups(pool.tree, cut, FEWEST)
             if groups:
                 figures.append(_figures(pool.portrait, pool.directions, pool.log_ratios, groups))
                 is_real.append(_are_real(groups, pool))
@@ -125,6 +126,7 @@ class _Pool:
 
     portrait: Portrait
     directions: FloatArray
+    tree: FloatArray
     log_ratios: FloatArray
     is_strange: Mask
     columns: IntArray
@@ -145,9 +147,11 @@ def _pool(rehearsed: Rehearsed, strangeness: Rule, rng: np.random.Generator) -> 
     rows, log_ratios = rows[is_held], log_ratios[is_held]
     order = np.argsort(-log_ratios, kind="stable")[:GROUPED]
     rows, log_ratios = rows[order], log_ratios[order]
+    directions = rehearsed.portrait.directions(rehearsed.mapped[rows])
     return _Pool(
         rehearsed.portrait,
-        rehearsed.portrait.directions(rehearsed.mapped[rows]),
+        directions,
+        _tree(directions),
         log_ratios,
         rehearsed.is_strange[rows],
         rehearsed.columns[rows],
@@ -155,11 +159,18 @@ def _pool(rehearsed: Rehearsed, strangeness: Rule, rng: np.random.Generator) -> 
     )
 
 
-def _groups(directions: FloatArray, cut: float, fewest: int) -> list[IntArray]:
+def _tree(directions: FloatArray) -> FloatArray:
+    """Which samples, and groups of them, are joined at which distance; empty where there are no two."""
+    if len(directions) < 2:
+        return np.empty((0, 4))
+    return np.asarray(linkage(pdist(directions, "cosine"), "average"))
+
+
+def _groups(tree: FloatArray, cut: float, fewest: int) -> list[IntArray]:
     """Places of the samples of each group that has so many."""
-    if len(directions) < max(2, fewest):
+    if len(tree) + 1 < max(2, fewest):
         return []
-    places = fcluster(linkage(directions, "average", metric="cosine"), cut, "distance")
+    places = fcluster(tree, cut, "distance")
     order = np.argsort(places, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(places[order])) + 1)
     return [group for group in groups if len(group) >= fewest]

@@ -43,7 +43,7 @@ REHEARSALS = 4
 LEAST_CATEGORIES = 4
 """With fewer categories of `LEAST_SAMPLES` there is nothing to rehearse with."""
 LEAST_SAMPLES = 4
-REHEARSED = 1 << 13
+REHEARSED = 6000
 """Samples on which rehearsals are held."""
 RIDGE = 1e-3
 USUAL_SHARE, USUAL_SAMPLES = 0.1, 20
@@ -51,7 +51,7 @@ USUAL_SHARE, USUAL_SAMPLES = 0.1, 20
 SURE = 1e-6
 """Probabilities are kept so far from 0 and 1."""
 
-SIGNS = ("doubt", "energy", "facet", "distance", "relative distance")
+SIGNS: tuple[str, ...] = ("doubt", "energy", "facet", "distance", "relative distance")
 
 
 @dataclass(frozen=True)
