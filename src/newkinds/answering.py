@@ -25,10 +25,10 @@ from newkinds.data.streams import holds_features, read_items, read_stream
 from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED
+from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import UNSURE
-from newkinds.predictions import SCHEMA, predictions_table
+from newkinds.predictions import ANSWER_COLUMNS, answers_table
 from newkinds.runtime import report_progress
 from newkinds.visible import visible
 from newkinds.wording import option
@@ -38,6 +38,14 @@ BLOCK_ROWS = 1 << 14
 """Samples answered at a time."""
 PLAIN_TYPES = ("string", "large_string", "bool", *(name for name in NUMERIC_TYPES if name != "halffloat"))
 """Columns that CSV, JSON lines, workbooks and Parquet all take."""
+STRANGE = 0.5
+"""A sample that is stranger counts as a stranger in summaries."""
+STRANGE_SHARE = 0.1
+"""Share of strangers from which a batch is unlike the collection."""
+LEAST_DRIFT = 50
+"""Samples of a batch that anything is said of."""
+SHIFTED, LEAST_SHIFT = 5.0, 0.2
+"""A share has shifted if it changed by so many standard deviations, and all shares together by so much."""
 LISTED = 12
 """Kinds that a summary names."""
 
@@ -68,6 +76,8 @@ class Summary:
 
     counts: Counter[int] = field(default_factory=Counter)
     n_unsure: int = 0
+    n_strange: int = 0
+    strangeness: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     def add(self, table: pa.Table) -> None:
@@ -76,6 +86,9 @@ class Summary:
         self.counts.update(dict(zip(ids.tolist(), counts.tolist(), strict=True)))
         unsure = pc.less(table["confidence"], UNSURE).to_numpy() | (categories == UNLABELLED)
         self.n_unsure += int(unsure.sum())
+        strangeness = table["strangeness"].to_numpy()
+        self.n_strange += int((strangeness > STRANGE).sum())
+        self.strangeness += float(strangeness.sum())
 
     @property
     def n_samples(self) -> int:
@@ -94,7 +107,38 @@ class Summary:
         shown = ", ".join(f"{visible(model.category_names_[c])} {n:,}" for c, n in largest[:LISTED])
         more = f", and {len(largest) - LISTED} more kinds" if len(largest) > LISTED else ""
         unsure = f"{self.n_unsure:,} are unsure (confidence below {UNSURE:.0%})"
-        return f"{self.n_samples:,} samples: {', '.join(parts)}; {unsure}.\nKinds: {shown or 'none'}{more}."
+        answered = f"{self.n_samples:,} samples: {', '.join(parts)}; {unsure}.\nKinds: {shown or 'none'}{more}."
+        return "\n".join([answered, *self.drift(model)])
+
+    def drift(self, model: CategoryDiscoverer) -> list[str]:
+        """In which way the samples are unlike the collection that the model was fitted to, with the figures."""
+        notes = []
+        share = self.strangeness / max(self.n_samples, 1)
+        if self.n_samples >= LEAST_DRIFT and share > STRANGE_SHARE:
+            notes.append(
+                f"About {share:.0%} of these samples are like nothing that the model has seen ({self.n_strange:,} "
+                "of them more probably than not); `newkinds update` looks for new kinds among them."
+            )
+        answered = self.n_samples - self.counts[UNLABELLED]
+        if answered >= LEAST_DRIFT and (shift := _shift(self.counts, model.labels_, answered)) is not None:
+            category, now, before = shift
+            name = visible(model.category_names_[category])
+            notes.append(f"Sizes have shifted: {name} has {now:.0%} of these samples and {before:.0%} before.")
+        return notes
+
+
+def _shift(counts: Counter[int], labels: IntArray, n: int) -> tuple[int, float, float] | None:
+    """The category whose share of samples changed most, if sizes differ by far more than chance would make them."""
+    categories, sizes = np.unique(labels, return_counts=True)
+    before = sizes / sizes.sum()
+    now = np.array([counts[category] for category in categories.tolist()]) / n
+    expected = n * before
+    chance = np.sqrt(expected * (1 - before) * (1 + n / sizes.sum())) + 1
+    far = np.abs(n * now - expected) > SHIFTED * chance
+    if 0.5 * np.abs(now - before).sum() < LEAST_SHIFT or not far.any():
+        return None
+    place = int(np.where(far, np.abs(now - before), 0).argmax())
+    return int(categories[place]), float(now[place]), float(before[place])
 
 
 def answers(
@@ -103,21 +147,34 @@ def answers(
     summary: Summary,
     *,
     reject: float | None = None,
+    reject_strange: float | None = None,
     threads: int = 1,
 ) -> Iterator[pa.Table]:
     """The predictions of a loaded model, with the samples' own columns beside them.
 
     By one thread, samples are answered as soon as they come; several are faster where they are there already.
 
+    With `reject`, samples of which the model is less sure are left open; with `reject_strange`, those that are at
+    least as strange.
+
     A column that has a name of ours, or begins with `input_`, gets the prefix `input_`.
     """
 
+    if reject_strange is not None and not 0 <= reject_strange <= 1:
+        raise InputError(f"reject_strange is a probability, from 0 to 1; got {reject_strange}")
+    model.learnt_strangers()  # before several threads ask for it
+
     def answer(block: Samples) -> pa.Table:
-        table = predictions_table(
-            model, model.category_names_, block.ids, block.features, reject=reject, first_row=block.first_row
+        table = answers_table(
+            model,
+            block.ids,
+            block.features,
+            reject=reject,
+            reject_strange=reject_strange,
+            first_row=block.first_row,
         )
         for name in block.others.column_names:
-            taken = name in SCHEMA.names or name.startswith("input_")
+            taken = name in ANSWER_COLUMNS or name.startswith("input_")
             cells = writable(block.others[name])
             if cells is not None:
                 table = table.append_column(f"input_{name}" if taken else name, cells)

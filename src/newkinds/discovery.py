@@ -32,7 +32,7 @@ from newkinds.encoders import (
 from newkinds.errors import InputError
 from newkinds.gathering import gather, row_names
 from newkinds.journal import JOURNAL_FILE, read_journal
-from newkinds.labels import UNLABELLED
+from newkinds.labels import UNLABELLED, named_labels
 from newkinds.methods import METHODS, CategoryDiscoverer, make_method
 from newkinds.metrics import Accuracy, accuracy
 from newkinds.names import AUTO
@@ -51,6 +51,7 @@ from newkinds.run_folder import (
     report_is_current,
 )
 from newkinds.runs import load, make_record, remember_source, samples_table, save_run, suggest
+from newkinds.selection.problem import as_array
 from newkinds.staging import accept_existing, staged
 from newkinds.standing import standing
 
@@ -173,9 +174,15 @@ class Discovery(Editable):
         return accuracy(self.collection.truth[scored], self.model.labels_[scored], self.collection.known)
 
     def predict(
-        self, samples: Any, *, reject: float | None = None, text: str | None = None, id: str | None = None
+        self,
+        samples: Any,
+        *,
+        reject: float | None = None,
+        reject_strange: float | None = None,
+        text: str | None = None,
+        id: str | None = None,
     ) -> pa.Table:
-        """Id, category, name, kind, confidence and novelty of new samples, and the columns they came with.
+        """What the model says of new samples, as `newkinds predict` writes it, and the columns they came with.
 
         Parameters
         ----------
@@ -185,12 +192,28 @@ class Discovery(Editable):
             `discover`: samples there that cannot be read are left out.
         reject : float, optional
             Samples whose confidence is less are left open: their category is -1, and their kind "open".
+        reject_strange : float, optional
+            Samples that are at least as strange are left open likewise.
         text, id : str, optional
             The columns of texts and of ids, where `samples` is a data frame or the path of a table.
         """
         collection = self._new_collection(samples, text, id)
         blocks = collection_samples(self.model, collection)
-        return pa.concat_tables(answers(self.model, blocks, Summary(), reject=reject))
+        return pa.concat_tables(
+            answers(self.model, blocks, Summary(), reject=reject, reject_strange=reject_strange)
+        )
+
+    def _arrivals(
+        self, samples: Any, labels: Any, text: str | None, label: str | None, id: str | None
+    ) -> FeatureSet:
+        if label is not None:
+            collection = gather(samples, labels, text=text, label=label, id=id)
+            return self._new_collection(collection, None, None)
+        collection = self._new_collection(samples, text, id)
+        if labels is None:
+            return collection
+        found, names = named_labels(as_array(labels), len(collection))
+        return replace(collection, labels=found, names=None if names is None else tuple(names), truth=None)
 
     def _new_collection(self, samples: Any, text: str | None, id: str | None) -> FeatureSet:
         sample_encoder: SampleEncoder | None = getattr(self.model, "sample_encoder_", None)

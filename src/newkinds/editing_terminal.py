@@ -9,8 +9,9 @@ from rich.table import Table
 
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.refitting import Refit
-from newkinds.editing.sentences import all_names, counted, sentence
+from newkinds.editing.sentences import all_names, counted, sentence, update_sentence
 from newkinds.editing.splitting import Split
+from newkinds.editing.updating import Update
 from newkinds.journal import Entry, effective_entries, read_journal
 from newkinds.run_folder import REPORT_FILE, read_record
 from newkinds.terminal import show_comparison
@@ -62,6 +63,15 @@ def show_refit(console: Console, done: Refit) -> None:
     where = f"version {done.entry.outcome['version']} of {done.place}" if done.entry else str(done.place)
     _say(console, f"Refitted in {done.seconds:.1f} s: {where}.")
     show_comparison(console, done.comparison)
+    if done.entry:
+        _say(console, f"newkinds undo {shlex.quote(str(done.place))} goes back", style="dim")
+
+
+def show_update(console: Console, done: Update) -> None:
+    """What an update changed."""
+    where = f"version {done.entry.version} of {done.place}" if done.entry else str(done.place)
+    _say(console, f"{update_sentence(done.changes, done.names.__getitem__)}.")
+    _say(console, f"Done in {done.seconds:.1f} s: {where}.")
     if done.entry:
         _say(console, f"newkinds undo {shlex.quote(str(done.place))} goes back", style="dim")
 

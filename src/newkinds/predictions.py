@@ -49,6 +49,9 @@ SCHEMA = pa.schema(
 )
 """Columns of predictions."""
 
+ANSWER_COLUMNS = (*SCHEMA.names, "strangeness")
+"""The same of answers about new samples."""
+
 Write = Callable[[pa.Table], None]
 """Appends a table to what was written before."""
 
@@ -98,6 +101,37 @@ def predictions_table(
         },
         schema=SCHEMA,
     )
+
+
+def answers_table(
+    model: "CategoryDiscoverer",
+    ids: Sequence[str] | pa.Array | pa.ChunkedArray,
+    features: npt.NDArray[Any],
+    *,
+    reject: float | None = None,
+    reject_strange: float | None = None,
+    first_row: int = 0,
+) -> pa.Table:
+    """As `predictions_table`, of new samples, with their strangeness.
+
+    With `reject_strange`, samples that are at least as strange are left open too.
+    """
+    table = predictions_table(model, model.category_names_, ids, features, reject=reject, first_row=first_row)
+    strangeness = model.strangeness(features).astype(np.float32)
+    if reject_strange is not None:
+        table = _left_open(table, strangeness >= reject_strange)
+    place = table.column_names.index("suggestion")
+    return table.add_column(place, "strangeness", pa.array(strangeness))
+
+
+def _left_open(table: pa.Table, which: npt.NDArray[np.bool_]) -> pa.Table:
+    mask = pa.array(which)
+    blanks = {"category": UNLABELLED, "name": "", "kind": "open", "suggestion": ""}
+    for name, blank in blanks.items():
+        field = table.schema.field(name)
+        column = pc.if_else(mask, pa.scalar(blank, field.type), table[name])
+        table = table.set_column(table.column_names.index(name), field, column)
+    return table
 
 
 def saved_predictions(

@@ -38,6 +38,9 @@ def predict(
     reject: Annotated[
         float | None, typer.Option(help="Leave samples open that are less sure than this probability.")
     ] = None,
+    reject_strange: Annotated[
+        float | None, typer.Option(help="Leave samples open that are at least as strange as this probability.")
+    ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="In CSV, keep texts that a spreadsheet would run as formulas as they are.")
     ] = False,
@@ -53,7 +56,7 @@ def predict(
     force: ForceFile = False,
     quiet: Quiet = False,
 ) -> None:
-    """Give new samples a kind, a confidence and a novelty, with the model of a run.
+    """Give new samples a kind, a confidence, a novelty and a strangeness, with the model of a run.
 
     Photos and texts go through the encoder that the run was made with. The input's own columns are kept beside the
     answers; one that has a name of ours gets the prefix input_.
@@ -101,7 +104,9 @@ def predict(
             samples, threads = streamed_samples(model, standard_input(), encoding, summary), 1
         else:
             samples, threads = new_samples(model, source, encoding, summary, text=text, id=id), n_cores()
-        for table in answers(model, samples, summary, reject=reject, threads=threads):
+        for table in answers(
+            model, samples, summary, reject=reject, reject_strange=reject_strange, threads=threads
+        ):
             write(table)
     if not quiet:
         print_notes(summary.notes)

@@ -17,12 +17,14 @@ from newkinds.editing.operations import (
 )
 from newkinds.editing.refitting import Refit, refit
 from newkinds.editing.review import Question, answer_question, question_about, review_questions
+from newkinds.editing.updating import Update, update
 
 __all__ = [
     "Editable",
     "EditedRun",
     "Question",
     "Refit",
+    "Update",
     "answer_question",
     "apply_corrections",
     "confirm",
@@ -38,4 +40,5 @@ __all__ = [
     "review_questions",
     "split",
     "undo",
+    "update",
 ]

@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from newkinds.data import FeatureSet
 from newkinds.editing.corrections import apply_corrections
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.opened_run import Category, Samples
 from newkinds.editing.refitting import Refit, refit
 from newkinds.editing.splitting import Split
+from newkinds.editing.updating import Update, update
 from newkinds.errors import InputError
 from newkinds.journal import Entry
 
@@ -101,6 +104,44 @@ class Editable(ABC):
         done = refit(self._editing(), out=out, lam=lam, temperature=temperature, reason=reason)
         self._take_edits()
         return done
+
+    def update(
+        self,
+        samples: Any,
+        labels: Any = None,
+        *,
+        text: str | None = None,
+        label: str | None = None,
+        id: str | None = None,
+        out: str | Path | None = None,
+        birth_size: int | None = None,
+        keep: int | None = None,
+        reason: str = "",
+    ) -> Update:
+        """Put new samples into the run, see `newkinds.editing.update`.
+
+        Parameters
+        ----------
+        samples
+            As for `predict`: features, texts, photos, a data frame or a path.
+        labels : array-like, optional
+            Of each: a name or an id (None, NaN, blank or -1 = unlabelled).
+        text, label, id : str, optional
+            Columns of a table: texts, labels, and what names each sample.
+        out, birth_size, keep, reason
+            As for `newkinds.editing.update`.
+        """
+        run = self._editing()
+        arrivals = self._arrivals(samples, labels, text, label, id)
+        done = update(run, arrivals, out=out, birth_size=birth_size, keep=keep, reason=reason)
+        self._take_edits()
+        return done
+
+    @abstractmethod
+    def _arrivals(
+        self, samples: Any, labels: Any, text: str | None, label: str | None, id: str | None
+    ) -> FeatureSet:
+        """New samples with their labels, as features."""
 
     @property
     def history(self) -> list[Entry]:

@@ -41,7 +41,7 @@ def sentence(entry: Entry, names: dict[int, str]) -> str:
         return names.get(category, f"category {category}")
 
     if entry.op == "update":
-        return _update_sentence(outcome["changes"], called)
+        return update_sentence(outcome["changes"], called)
     parts = [f"{called(gone)} became part of {called(heir)}" for gone, heir in _retired(entry) if heir is not None]
     parts += [f"{called(gone)} was dissolved" for gone, heir in _retired(entry) if heir is None]
     parts += [f"{called(new['id'])} was made" for new in entry.born]
@@ -55,7 +55,7 @@ def sentence(entry: Entry, names: dict[int, str]) -> str:
     return "; ".join(parts) or "nothing changed"
 
 
-def _update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> str:
+def update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> str:
     """What an update did: what became of the samples that arrived; then everything else."""
 
     def listed(categories: list[int]) -> str:
