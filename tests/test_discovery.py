@@ -25,6 +25,7 @@ from newkinds import (
 from newkinds.data import RawCollection, digits
 from newkinds.encoders.texts import same_text
 from newkinds.names import Kind
+from newkinds.predictions import ANSWER_COLUMNS
 from newkinds.run_folder import RUN_FILES, read_predictions, verify_run
 from tests.commands.command_line import record_of, succeed, write_record
 from tests.report.pages import read_page
@@ -106,7 +107,7 @@ def test_texts_in_a_data_frame_from_end_to_end(found: Discovery) -> None:
 def test_new_texts_are_answered_at_once(found: Discovery) -> None:
     texts = ["stolen bank card", "reset password", ""]
     table = found.predict(texts)
-    assert table.column_names == ["id", "category", "name", "kind", "confidence", "novelty", "suggestion", "text"]
+    assert table.column_names == [*ANSWER_COLUMNS, "text"]
     assert table["id"].to_pylist() == ["0", "1", "2"]
     assert table["name"].to_pylist()[:2] == ["card", "new-1"]
     assert table["text"].to_pylist() == texts

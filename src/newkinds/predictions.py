@@ -49,7 +49,7 @@ SCHEMA = pa.schema(
 )
 """Columns of predictions."""
 
-ANSWER_COLUMNS = (*SCHEMA.names, "strangeness")
+ANSWER_COLUMNS = (*SCHEMA.names[:-1], "strangeness", SCHEMA.names[-1])
 """The same of answers about new samples."""
 
 Write = Callable[[pa.Table], None]

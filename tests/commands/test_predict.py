@@ -30,7 +30,7 @@ from tests.commands.command_line import (
     write,
 )
 
-COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "suggestion"]
+COLUMNS = ["id", "category", "name", "kind", "confidence", "novelty", "strangeness", "suggestion"]
 
 
 def test_predict_on_standard_output_is_csv(made, collection):

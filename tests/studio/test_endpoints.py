@@ -2,9 +2,7 @@
 
 import base64
 import io
-import subprocess
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,6 @@ import pytest
 from newkinds.editing import EditedRun, rename
 from newkinds.run_folder import read_predictions, read_run
 from newkinds.studio.live_run import LiveRun
-from newkinds.studio.server import LOOKS
 from tests.arrivals import N_NEW, arrive
 from tests.studio.conftest import asked, copied, until
 
@@ -375,24 +372,6 @@ def test_an_answer_that_cannot_be_used_changes_nothing(content, digits_client):
     assert digits_client.get("/api/state").json()["n"] == 0
 
 
-def test_a_refit_is_a_version_to_keep_or_to_go_back_from(digits_client):
-    do(digits_client, "merge", kinds=["new-1", "new-2"], into="new-1")
-    sizes = {key: card["size"] for key, card in kinds(digits_client).items()}
-    assert digits_client.post("/api/refit/start", json={}).json()["job"]["state"] == "running"
-    assert "a refit is at work" in digits_client.post("/api/do/undo", json={}).json()["error"].lower()
-    assert "already" in digits_client.post("/api/refit/start", json={}).json()["error"]
-    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] != "running", "for the refit")
-    job = digits_client.get("/api/refit").json()["job"]
-    assert job["state"] == "done", job
-    assert "kind" in job["result"]["summary"][0]
-    state = digits_client.get("/api/state").json()
-    assert (state["n"], state["version"], state["undo"]["op"]) == (2, "0002", "refit")
-    assert job["result"]["n_moved"] == sum(n for *_, n in job["result"]["flows"])
-    assert do(digits_client, "undo", entry=2)["all"]
-    assert {key: card["size"] for key, card in kinds(digits_client).items()} == sizes
-    assert digits_client.post("/api/refit/close", json={}).json()["job"] is None
-
-
 def test_samples_that_came_show_in_the_studio_and_questions_about_others_are_gone(photos_run, tmp_path):
     run = copied(photos_run, tmp_path)
     with asked(run) as client:
@@ -429,43 +408,6 @@ def test_samples_that_came_show_in_the_studio_and_questions_about_others_are_gon
         assert [client.get(f"/picture/{row}").content for row in range(90)] == pictures
         assert do(client, "redo")["all"]
         assert client.get("/api/state").json()["n_samples"] == n
-
-
-def test_a_process_is_ready_for_a_refit_once_something_was_done(digits_client, monkeypatch):
-    started: list[Any] = []
-    popen = subprocess.Popen
-
-    def start(*arguments: Any, **named: Any) -> Any:
-        started.append(popen(*arguments, **named))
-        return started[-1]
-
-    monkeypatch.setattr("newkinds.studio.jobs.subprocess.Popen", start)
-    time.sleep(2 * LOOKS)
-    assert started == []
-    do(digits_client, "move", rows=[1], kind="new-1")
-    until(lambda: len(started) == 1, "for a process that is ready")
-    digits_client.post("/api/refit/start", json={})
-    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "done", "for the refit")
-    time.sleep(2 * LOOKS)
-    assert len(started) == 1
-    do(digits_client, "move", rows=[2], kind="new-1")
-    until(lambda: len(started) == 2)
-    started[-1].kill()
-    started[-1].wait()
-    digits_client.post("/api/refit/start", json={})
-    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "done", "for the refit")
-
-
-def test_a_refit_that_is_cancelled_or_dies_has_not_happened(digits_client, monkeypatch):
-    do(digits_client, "rename", kind="new-1", name="eight")
-    digits_client.post("/api/refit/start", json={})
-    assert digits_client.post("/api/refit/cancel", json={}).status_code == 200
-    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "cancelled")
-    monkeypatch.setattr("newkinds.studio.jobs.WORKER", "newkinds.no_such_module")
-    digits_client.post("/api/refit/start", json={})
-    until(lambda: digits_client.get("/api/refit").json()["job"]["state"] == "failed")
-    assert "nothing was changed" in digits_client.get("/api/refit").json()["job"]["error"]
-    assert digits_client.get("/api/state").json()["n"] == 1
 
 
 def test_exports_are_as_things_stand_and_run_no_formulas(hostile_run, tmp_path):

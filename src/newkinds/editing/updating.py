@@ -18,6 +18,7 @@ from newkinds.data import FeatureSet
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.naming_rules import checked_name
 from newkinds.editing.opened_run import OpenedRun
+from newkinds.editing.supervision import supervision
 from newkinds.editing.versions import add_version, next_version, pictures_of, version_record, write_separately
 from newkinds.errors import InputError
 from newkinds.journal import Entry
@@ -142,14 +143,15 @@ def update(
     n_before = len(earlier.categories)
     categories = _Categories(list(opened.record["categories"]), opened.last_used)
     settled_new = _take_labels(opened, arrivals, categories)
-    is_settled = np.concatenate([earlier.labelled, settled_new != UNLABELLED])
+    taught = supervision(opened, np.asarray(opened.fitted._unit(features[:n_before]), dtype=np.float32))
+    is_settled = np.concatenate([taught.labels != UNLABELLED, settled_new != UNLABELLED])
     before = np.concatenate([earlier.categories, settled_new])
     held = np.concatenate([earlier.held, np.zeros(len(arrivals), dtype=bool)])
     present = np.array([c["id"] for c in categories.all], dtype=np.int64)
     known = np.array([c["id"] for c in categories.all if c["kind"] == "known"], dtype=np.int64)
     became = lineage(opened.fitted.categories_.tolist(), opened.done_since_refit)
     labelled_born = frozenset(c["id"] for c in categories.born)
-    wanted = Wanted(present, known, before, before, became, labelled_born)
+    wanted = Wanted(present, known, before, before, became, labelled_born | taught.changed)
     taken = take_in(
         opened.fitted,
         Arrival(features, before, is_settled, held, n_before),

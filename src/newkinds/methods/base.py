@@ -442,7 +442,7 @@ class CategoryDiscoverer(Wary, ClusterMixin, BaseEstimator):  # type: ignore[mis
         self.metric_map_ = _saved_metric(arrays, weights.shape[1])
         if self.metric_map_ is not None:
             self.n_features_in_ = len(self.metric_map_.centre)
-        self._excerpt, self.strangers_ = None, restored(arrays, self.n_features_in_)
+        self._excerpt, self.strangers_ = None, restored(arrays)
         self.n_categories_search_ = self.stability_ = self.label_doubts_ = None
         self._name_categories(None)
         return self

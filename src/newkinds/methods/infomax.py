@@ -6,7 +6,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import LinearMap, Partitioner, Run, category_means
+from newkinds.engine import Partitioner, Run, category_means
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
@@ -135,16 +135,17 @@ class InfoMax(CategoryDiscoverer):
 
     def _trained_again(
         self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
-    ) -> tuple[Partitioner, LinearMap | None, IntArray]:
+    ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
         """As a fit trains last: in a metric that these samples teach, from the means of their categories."""
         unit, labelled = excerpt.unit[rows], excerpt.labelled[rows]
         problem = make_problem(unit, None, device=self.device, random_state=0)
-        linear = None
+        mapped: npt.NDArray[np.floating[Any]] = excerpt.unit
         if self.metric_map_ is not None:
             original = self.categories_[excerpt.columns[rows]]
             teaches = labelled | (self.assess(unit, original).confidence > SURE)
             linear = learnt_metric(problem.samples, np.where(teaches, places, UNLABELLED))
             problem = replace(problem, samples=problem.samples.mapped(linear))
+            mapped = linear.apply_precisely(excerpt.unit)
         columns = np.where(labelled, places, UNLABELLED)
         problem = replace(problem, columns=columns, known=np.arange(n))
         start = category_means(problem.samples, places, np.zeros((n, problem.samples.width), dtype=np.float32))
@@ -153,7 +154,7 @@ class InfoMax(CategoryDiscoverer):
         partitioner = training.train(problem, [run], "rehearsing strangers").partitioners[0]
         found = np.where(labelled, places, problem.samples.assign(partitioner))
         sharper = partitioner.temperature * self.calibration_.sharpness
-        return replace(partitioner, temperature=sharper), linear, found
+        return replace(partitioner, temperature=sharper), mapped, found
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
         """Train an objective and read the categories off."""

@@ -59,6 +59,7 @@ def refit_model(
     lam: float,
     temperature: float | None = None,
     size_ratio: float = 1.0,
+    shares: npt.NDArray[np.float64] | None = None,
     training: Training | None = None,
     portrayed: npt.NDArray[np.bool_] | None = None,
 ) -> CategoryDiscoverer:
@@ -75,6 +76,8 @@ def refit_model(
         By default the model's own.
     size_ratio : float
         Size of new categories relative to known ones, see `newkinds.selection.sizes`.
+    shares : ndarray of shape (categories,), optional
+        Relative sizes that the categories are drawn to; by default as `size_ratio` says.
     training : Training, optional
         By default the model's own.
     portrayed : ndarray of shape (samples,), optional
@@ -96,7 +99,8 @@ def refit_model(
     before = np.searchsorted(wanted.categories, wanted.assigned).astype(np.int64)
     no_means = np.zeros((n_categories, samples.width), dtype=np.float32)
     start = _start(model, category_means(samples, before, no_means), wanted)
-    shares = expected_shares(size_ratio, len(wanted.known), n_categories)
+    if shares is None:
+        shares = expected_shares(size_ratio, len(wanted.known), n_categories)
     run = Run(start, model._objective.at(lam), temperature, model._geometry, shares=shares)
     with working_together(features.size, samples.device.type):
         trained, assigned = _train(training or model._training(), problem, run, before, wanted.steady)
@@ -120,7 +124,7 @@ def _train(
 ) -> tuple[Trained, IntArray]:
     """Train, and assign the samples.
 
-    Held samples take part as all others. Only if some of them leave their category, as they do when another grows
+    Steady samples take part as all others. Only if some of them leave their category, as they do when another grows
     beside it, are those labelled, and the training goes on: few labels, so the others count as much as before.
     """
     trained = training.train(problem, [run], "refitting")

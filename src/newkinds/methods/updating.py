@@ -14,7 +14,9 @@ from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.refitting import Wanted, refit_model
 from newkinds.selection.births import BIRTH_SIZE, HELD, find_groups
+from newkinds.selection.metric import SURE
 from newkinds.selection.rehearsal import REHEARSAL_TRAINING
+from newkinds.selection.sizes import expected_shares
 from newkinds.selection.strangeness import probability_of_strange, share_of_strangers
 
 Mask = npt.NDArray[np.bool_]
@@ -22,6 +24,10 @@ ROUNDS = 3
 """Of births: what is still strange once some were born may be another category."""
 UPDATE_TRAINING = replace(REHEARSAL_TRAINING, max_iter=60)
 """From weights that are nearly right; what comes later moves them anyway."""
+
+
+ROOM = 2.0
+"""Of a small category, so many times its size is left for samples that were not strange enough to be held."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class TakenIn:
     strangeness : ndarray of shape (samples,)
         0 for samples that were there before and are not held.
     born : tuple of int
-        Ids of categories that strangers made.
+        Ids of categories that strangers or labels made.
     """
 
     model: CategoryDiscoverer
@@ -99,17 +105,11 @@ def take_in(
         Samples that a category has at its birth, at least.
     """
     taken = _Taking(model, arrival, wanted, lam, size_ratio)
-    if wanted.changed or not _is_same(model, wanted):
-        taken.train(frozenset())
     taken.judge()
     for _ in range(ROUNDS):
         if not taken.give_birth(new_id, birth_size):
             break
     return taken.result()
-
-
-def _is_same(model: CategoryDiscoverer, wanted: Wanted) -> bool:
-    return np.array_equal(model.categories_, wanted.categories)
 
 
 class _Taking:
@@ -125,6 +125,8 @@ class _Taking:
         self.held = arrival.held.copy()
         self.strangeness = np.zeros(len(arrival.features))
         self.born: list[int] = []
+        self.by_labels = wanted.changed - set(model.categories_.tolist())
+        """Categories that labels of new samples made, until the model is trained with them."""
         is_open = self.categories == UNLABELLED
         if is_open.any():
             self.categories[is_open] = self._present(model.predict(arrival.features[is_open]))
@@ -151,48 +153,80 @@ class _Taking:
         self.held[asked] = self.strangeness[asked] > HELD
 
     def give_birth(self, new_id: Callable[[], int], birth_size: int) -> bool:
-        """Make categories of strangers that agree; whether there were any."""
-        strangers = self.model.learnt_strangers()
-        pool = np.flatnonzero(self.held)
-        if strangers is None or len(pool) < birth_size:
+        """Make categories of strangers that agree; whether the model was trained again."""
+        pool = np.flatnonzero(self.held | np.isin(self.categories, list(self.by_labels)))
+        born = []
+        for rows in self._groups(pool, birth_size):
+            settled = self.categories[rows][self.arrival.settled[rows]]
+            if settled.size:  # strangers among samples whose label made a category belong to that one
+                category = int(np.bincount(settled).argmax())
+            else:
+                category = new_id()
+                born.append(category)
+            self.categories[rows[~self.arrival.settled[rows]]] = category
+            self.held[rows] = False
+        are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
+        if not (born or are_others or self.wanted.changed):
             return False
-        features = self.arrival.features[pool]
-        ratios = self.model.strange_log_ratios(features)
-        if ratios is None:
-            return False
-        mapped = self.model._unit_and_mapped(features)[1]
-        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size)
-        if not groups:
-            return False
-        ids = [new_id() for _ in groups]
-        for category, group in zip(ids, groups, strict=True):
-            self.categories[pool[group.rows]] = category
-            self.held[pool[group.rows]] = False
-        self.born += ids
-        known, all_ids = self.wanted.known, np.concatenate([self.wanted.categories, ids])
-        self.wanted = replace(self.wanted, categories=np.sort(all_ids).astype(np.int64), known=known)
-        self.train(frozenset(ids))
+        self.born += [*born, *self.by_labels]
+        ids = np.concatenate([self.wanted.categories, np.array(born, dtype=np.int64)])
+        self.wanted = replace(self.wanted, categories=ids)  # ids of those that are born are larger than any
+        self.train(frozenset(born))
         self.judge()
         return True
+
+    def _groups(self, pool: IntArray, birth_size: int) -> list[IntArray]:
+        """Rows of samples, among these, that are a category."""
+        strangers = self.model.learnt_strangers()
+        if strangers is None or len(pool) < birth_size:
+            return []
+        features = self.arrival.features[pool]
+        ratios = self.model.strange_log_ratios(features)
+        assert ratios is not None  # there are strangers
+        mapped = self.model._unit_and_mapped(features)[1]
+        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size)
+        return [pool[group.rows] for group in groups]
 
     def train(self, changed: frozenset[int]) -> None:
         """Train again with the categories that there are now."""
         settled = np.where(self.arrival.settled, self.categories, UNLABELLED)
-        wanted = replace(
-            self.wanted, assigned=self.categories, labels=settled, changed=self.wanted.changed | changed
-        )
+        changed = self.wanted.changed | changed
+        steady = self._steady(changed)
+        wanted = replace(self.wanted, assigned=self.categories, labels=settled, changed=changed, steady=steady)
         self.model = refit_model(
             self.model,
             self.arrival.features,
             wanted,
             lam=self.lam,
-            size_ratio=self.size_ratio,
+            shares=self._shares(),
             training=UPDATE_TRAINING,
             portrayed=~self.held,
         )
         self.categories = self.model.labels_.astype(np.int64)
         present = self.wanted.categories.tolist()
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
+        self.by_labels = frozenset()
+
+    def _shares(self) -> npt.NDArray[np.float64]:
+        """Relative sizes: as the run has them, but smaller where a category has few samples yet.
+
+        Drawn to an even size, a category of ten samples among large ones would take samples of its neighbours.
+        """
+        ids = self.wanted.categories
+        sizes = np.bincount(np.searchsorted(ids, self.categories), minlength=len(ids))
+        shares = expected_shares(self.size_ratio, len(self.wanted.known), len(ids))
+        even = np.ones(len(ids)) if shares is None else shares
+        small = np.minimum(ROOM * sizes / max(float(np.median(sizes[sizes > 0])), 1.0), 1.0)
+        return np.asarray(even * np.maximum(small, 1 / max(len(self.categories), 1)))
+
+    def _steady(self, changed: frozenset[int]) -> Mask:
+        """Samples that were there before and that the model is sure of, in categories that nobody changed."""
+        steady = ~self.is_new & ~self.held & ~self.arrival.settled & ~np.isin(self.categories, list(changed))
+        rows = np.flatnonzero(steady & np.isin(self.categories, self.model.categories_))
+        sure = self.model.assess(self.arrival.features[rows], self.categories[rows]).confidence >= SURE
+        steady[:] = False
+        steady[rows[sure]] = True
+        return steady
 
     def result(self) -> TakenIn:
         model = self.model.with_samples(

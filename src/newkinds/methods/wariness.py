@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import LinearMap, Partitioner
+from newkinds.engine import Partitioner, normalised
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.runtime import n_processes
@@ -16,7 +16,7 @@ from newkinds.selection.strangeness import REHEARSED, Portrait, probability_of_s
 from newkinds.selection.strangers import Strangers, learn_strangers
 
 if TYPE_CHECKING:
-    from newkinds.engine import LinearMap as MetricMap
+    from newkinds.engine import LinearMap
     from newkinds.selection.calibration import Calibration
 
 FOR_EACH_CATEGORY = 30
@@ -58,7 +58,7 @@ class Wary:
 
     weights_: npt.NDArray[np.floating[Any]]
     categories_: IntArray
-    metric_map_: "MetricMap | None"
+    metric_map_: "LinearMap | None"
     calibration_: "Calibration"
     strangers_: Strangers | None
     _excerpt: Excerpt | None
@@ -96,6 +96,8 @@ class Wary:
         for first in range(0, len(features), ASKED_ROWS):
             rows = slice(first, first + ASKED_ROWS)
             unit, mapped = self._unit_and_mapped(np.asarray(features[rows]))
+            if not strangers.portrait.fits(unit, mapped):
+                raise InputError("the saved model's description of its categories does not fit its features")
             ratios[rows] = strangers.rule.apply(strangers.portrait.signs(self._sharpened(), unit, mapped))
         return ratios
 
@@ -105,7 +107,9 @@ class Wary:
         if getattr(self, "strangers_", None) is None and excerpt is not None:
             mapped = self._unit_and_mapped(excerpt.unit)[1]
 
-            def retrain(rows: IntArray, places: IntArray, n: int) -> tuple[Partitioner, LinearMap | None, IntArray]:
+            def retrain(
+                rows: IntArray, places: IntArray, n: int
+            ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
                 return self._trained_again(excerpt, rows, places, n)
 
             self.strangers_ = learn_strangers(
@@ -163,13 +167,13 @@ class Wary:
 
     def _trained_again(
         self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
-    ) -> tuple[Partitioner, LinearMap | None, IntArray]:
+    ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
         """The model without the categories that these rows lack; see `newkinds.selection.strangeness.Retrain`.
 
         Here with the weights that it has; methods that are trained do better.
         """
         weights = np.asarray(self.weights_)[np.unique(excerpt.columns[rows])]
-        return replace(self._sharpened(), weights=weights), self.metric_map_, places
+        return replace(self._sharpened(), weights=weights), self._unit_and_mapped(excerpt.unit)[1], places
 
     def _sharpened(self) -> Partitioner:
         """The partitioner with calibrated probabilities, of the categories that it was fitted with."""
@@ -179,6 +183,4 @@ class Wary:
     def _unit_and_mapped(
         self, features: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[np.floating[Any]], npt.NDArray[np.floating[Any]]]:
-        from newkinds.engine import normalised
-
         return normalised(features), self._unit(features)  # type: ignore[attr-defined]  # of the contract

@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp
 
 from newkinds.discriminants import projected, random_projection, within_covariance
-from newkinds.engine import LinearMap, Partitioner, kmeans
+from newkinds.engine import Partitioner, kmeans
 from newkinds.engine.partitioner import scale
 from newkinds.labels import IntArray
 
@@ -92,6 +92,11 @@ class Portrait:
         spread = np.cov(scaled.T).reshape(len(middle), len(middle)) + SURE * np.eye(len(middle))
         arrays = (_facets(unit, places), means @ scaling, scaling, middle, _inverse_root(spread))
         return cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+
+    def fits(self, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]) -> bool:
+        """Whether samples are as wide as those it is of."""
+        widths = unit.shape[1], _narrow(mapped[:1]).shape[1]
+        return widths == (self.facets.shape[1], self.scaling.shape[0])
 
     def scaled(self, mapped: npt.NDArray[np.floating]) -> FloatArray:
         """Samples where categories vary alike in all directions."""
@@ -182,9 +187,9 @@ class Rehearsed:
     columns: IntArray
 
 
-Retrain = Callable[[IntArray, IntArray, int], tuple[Partitioner, LinearMap | None, IntArray]]
+Retrain = Callable[[IntArray, IntArray, int], tuple[Partitioner, npt.NDArray[np.floating], IntArray]]
 """Trains a model again on some samples. Takes their rows, their columns and the number of these; returns its
-calibrated partitioner, the map to what that takes, and the columns that it gives them."""
+calibrated partitioner, the features of all samples as that takes them, and the columns that it gives those rows."""
 
 
 def rehearse_strangers(
@@ -207,8 +212,7 @@ def rehearse_strangers(
         if len(rows) < 2:
             continue
         _, places = np.unique(columns[rows], return_inverse=True)
-        partitioner, linear, found = retrain(rows, places, int(places.max()) + 1)
-        mapped = unit if linear is None else linear.apply_precisely(unit)
+        partitioner, mapped, found = retrain(rows, places, int(places.max()) + 1)
         portrait = Portrait.of(unit[rows], mapped[rows], found)
         signs = portrait.signs(partitioner, unit[is_asked], mapped[is_asked])
         rehearsals.append(Rehearsed(portrait, signs, mapped[is_asked], is_strange[is_asked], columns[is_asked]))

@@ -77,7 +77,7 @@ def learn_strangers(
     return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
 
 
-def restored(arrays: dict[str, npt.NDArray[np.floating]], n_features: int) -> Strangers | None:
+def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
     names = (RULES_ARRAY, *PORTRAIT_ARRAYS)
     if not any(name in arrays for name in names):
@@ -91,7 +91,6 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]], n_features: int) -> St
     fits = (
         rules.shape == (N_RULES,)
         and facets.ndim == 2
-        and facets.shape[1] == n_features
         and len(facets) > 0
         and means.ndim == 2
         and len(means) > 0

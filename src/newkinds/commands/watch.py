@@ -1,0 +1,72 @@
+"""`newkinds watch`"""
+
+from typing import Annotated
+
+import typer
+
+from newkinds.commands.collecting import make_encoding, print_notes
+from newkinds.commands.options import (
+    Cache,
+    DeviceOption,
+    EncoderName,
+    FullPrecision,
+    NoCache,
+    Quiet,
+    RunFolder,
+    Threads,
+    Workers,
+)
+from newkinds.names import PredictionFormat
+
+
+def watch(
+    run: RunFolder,
+    source: Annotated[str, typer.Argument(help="- : lines on standard input.")] = "-",
+    every: Annotated[int, typer.Option(help="Update the run after so many samples.", min=1)] = 1000,
+    minutes: Annotated[
+        float | None, typer.Option(help="And after so many minutes, once a sample has come.", min=0)
+    ] = None,
+    birth_size: Annotated[
+        int | None, typer.Option(help="Samples that a kind has at its birth, at least; by default 8.", min=2)
+    ] = None,
+    keep: Annotated[
+        int, typer.Option(help="Keep at most so many samples of a kind, beside labelled ones.", min=1)
+    ] = 200,
+    file_format: Annotated[PredictionFormat, typer.Option("--format", help="Of the answers.")] = "csv",
+    encoder: EncoderName = None,
+    device: DeviceOption = "auto",
+    threads: Threads = None,  # heeded by its callback
+    cache: Cache = None,
+    no_cache: NoCache = False,
+    workers: Workers = None,
+    full_precision: FullPrecision = False,
+    quiet: Quiet = False,
+) -> None:
+    """Answer samples as they come, line by line, and let the run grow with them.
+
+    Lines are as for `newkinds predict RUN -`. Each is answered at once, on standard output. After every so many
+    samples, and at the end, the run is updated with them, as by `newkinds update`; what changed is said on standard
+    error. Samples that came since the last update are not in the run yet.
+    """
+    from newkinds.answering import Summary, streamed_samples
+    from newkinds.data import standard_input
+    from newkinds.editing.watching import watched
+    from newkinds.errors import InputError
+    from newkinds.predictions import table_writer
+    from newkinds.runs import load
+
+    if source != "-":
+        raise InputError(f"only lines on standard input (-) can be watched; got {source!r}: see `newkinds update`")
+    summary = Summary()
+    encoding = make_encoding(encoder, device, cache, no_cache, workers, full_precision)
+    samples = streamed_samples(load(run), standard_input(), encoding, summary)
+
+    def say(text: str) -> None:
+        if not quiet:
+            typer.echo(text, err=True)
+
+    with table_writer(None, file_format) as write:
+        for table in watched(run, samples, every, minutes, say, birth_size=birth_size, keep=keep):
+            write(table)
+    if not quiet:
+        print_notes(summary.notes)

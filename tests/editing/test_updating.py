@@ -1,0 +1,193 @@
+"""Updating a run: who joins, who is held back, which kinds are born, what labels do, what stays."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import newkinds
+from newkinds import FeatureSet, InputError
+from newkinds.editing import EditedRun, merge, refit, rename, undo, update
+from newkinds.editing.sentences import all_names, sentence
+from newkinds.journal import read_journal
+from newkinds.run_folder import read_predictions, read_run, verify_run
+from tests.blobs import blobs
+
+KINDS, KNOWN, SIZE = 10, 7, 24
+X, TRUTH = blobs(KINDS, SIZE)
+LABELS = [f"kind {c}" if c < KNOWN and row % 2 == 0 else None for row, c in enumerate(TRUTH)]
+
+
+def arrivals(
+    first: int, kinds: int, size: int = 12, seed: int = 1, ids: tuple[str, ...] | None = None
+) -> FeatureSet:
+    features, _ = blobs(kinds, size, seed=seed, first=first)
+    return FeatureSet(features, np.full(len(features), -1), ids=ids)
+
+
+@pytest.fixture(scope="session")
+def living(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    discovery = newkinds.discover(X, LABELS, n_categories=KINDS, lam=0.1, temperature=25.0)
+    return discovery.save(tmp_path_factory.mktemp("living") / "run", with_map=False)
+
+
+@pytest.fixture
+def run(living: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(living, tmp_path / "run"))
+
+
+def test_what_fits_joins_and_nothing_else_changes(run: Path) -> None:
+    before = read_predictions(run)
+    done = update(run, arrivals(0, KINDS))
+    assert done.entry is not None
+    assert (done.entry.by, done.entry.op, done.entry.version) == ("update", "update", "0002")
+    changes = done.changes
+    assert changes["arrived"] == KINDS * 12
+    assert "born" not in changes
+    assert "moved" not in changes
+    assert sum(n for _, n in changes["grown"]) + changes.get("held", 0) == KINDS * 12
+    after = read_predictions(run)
+    assert len(after) == len(before) + KINDS * 12
+    assert after["category"].to_pylist()[: len(before)] == before["category"].to_pylist()
+    assert after["id"].to_pylist()[-1] == f"0002/{KINDS * 12 - 1}"
+    right = np.repeat(after["category"].to_numpy()[::SIZE][:KINDS], 12)
+    assert (after["category"].to_numpy()[len(before) :] == right).mean() > 0.97
+    assert after["held"].to_numpy()[: len(before)].sum() == 0
+    assert "features.npy" in verify_run(run)
+
+
+def test_kinds_that_come_are_born_and_found_again(run: Path) -> None:
+    done = update(run, arrivals(0, KINDS + 2))
+    born = done.changes["born"]
+    assert [(c["id"], c["key"], c["name"]) for c in born] == [(KINDS, "new-4", None), (KINDS + 1, "new-5", None)]
+    assert all(12 <= c["size"] <= 16 for c in born)
+    again, _ = blobs(2, 10, seed=5, first=KINDS)
+    model = newkinds.load(run)
+    found = model.predict(again)
+    assert len(np.unique(found[:10])) == len(np.unique(found[10:])) == 1
+    assert set(found) == {KINDS, KINDS + 1}
+    assert model.strangeness(again).mean() < 0.3
+    journal = list(read_journal(run))
+    assert "2 kinds born (new-4, new-5)" in sentence(journal[0], all_names(read_run(run, 0), journal))
+
+
+def test_strangers_wait_until_enough_of_them_agree(run: Path) -> None:
+    few = update(run, arrivals(KINDS, 1, 5))
+    assert "born" not in few.changes
+    assert few.changes["held"] == 5
+    table = read_predictions(run)
+    assert table["held"].to_numpy()[-5:].all()
+    assert (table["strangeness"].to_numpy()[-5:] > 0.5).all()
+    more = update(run, arrivals(KINDS, 1, 7, seed=2))
+    assert [c["size"] for c in more.changes["born"]] == [12]
+    assert more.changes.get("held", 0) == 0
+    assert len(np.unique(read_predictions(run)["category"].to_numpy()[-12:])) == 1
+
+
+def test_the_least_size_of_a_kind_can_be_given(run: Path) -> None:
+    assert "born" not in update(run, arrivals(KINDS, 1, 12), birth_size=13).changes
+
+
+def test_labels_of_arrivals_join_name_and_make_kinds(run: Path) -> None:
+    features = np.concatenate([blobs(1, 6, seed=1, first=c)[0] for c in (0, KNOWN, KINDS)])
+    names = ("kind 0", "wasps", "beetles")
+    labels = np.repeat(np.arange(3), 6)
+    done = update(run, FeatureSet(features, labels, names=names))
+    record = read_run(run)
+    by_name = {c["name"]: c for c in record["categories"]}
+    assert done.changes["labelled"] == 18
+    assert [name for _, name in done.changes["named"]] == ["wasps"]
+    assert [(c["name"], c["size"]) for c in done.changes["born"]] == [("beetles", 6)]
+    assert by_name["wasps"]["key"].startswith("new-")
+    assert by_name["wasps"]["id"] < KINDS
+    assert by_name["kind 0"]["size"] == SIZE + 6
+    assert by_name["beetles"]["key"] == "new-4"
+    table = read_predictions(run)
+    assert table["name"].to_pylist()[-18:] == [*["kind 0"] * 6, *["wasps"] * 6, *["beetles"] * 6]
+    assert table["given"].to_numpy()[-18:].all()
+    assert not table["held"].to_numpy().any()
+    again = update(run, arrivals(KINDS, 1, 4, seed=9, ids=("a", "b", "c", "d")))
+    assert by_name["beetles"]["id"] in dict(again.changes["grown"])
+
+
+def test_a_persons_word_stays(run: Path) -> None:
+    edited = EditedRun(run)
+    edited.rename("new-1", "ants")
+    edited.move([3], "ants")
+    edited.confirm([1])
+    update(edited, arrivals(0, KINDS + 3))
+    table = read_predictions(run)
+    assert table["name"][3].as_py() == "ants"
+    assert table["confirmed"].to_pylist()[:4] == [False, True, False, True]
+    assert table["confidence"][3].as_py() == 1
+    refit(run)
+    assert read_predictions(run)["name"][3].as_py() == "ants"
+
+
+def test_undo_takes_the_samples_away_again(run: Path) -> None:
+    before = read_run(run)["categories"], read_predictions(run)
+    update(run, arrivals(KINDS, 2))
+    undo(run)
+    assert read_run(run)["categories"] == before[0]
+    assert read_predictions(run).equals(before[1])
+    done = update(run, arrivals(KINDS, 1))
+    assert done.changes["born"][0]["id"] == KINDS + 2  # ids of what was undone are not used again
+    assert done.entry is not None
+    assert done.entry.version == "0003"
+
+
+def test_what_was_merged_stays_one(run: Path) -> None:
+    merge(run, ["new-1", "new-2"])
+    rename(run, "new-1", "both")
+    n_before = read_predictions(run)["name"].to_pylist().count("both")
+    update(run, arrivals(0, KNOWN))
+    names = read_predictions(run)["name"].to_pylist()
+    assert names.count("both") >= n_before // 2  # the half that is most typical teaches
+    assert "new-2" not in {c["key"] for c in read_run(run)["categories"]}
+
+
+def test_no_more_samples_are_kept_than_asked(run: Path) -> None:
+    done = update(run, arrivals(0, KINDS, 40), keep=15)
+    table = read_predictions(run)
+    unlabelled = table.filter(~np.array(table["given"].to_numpy()) & ~np.array(table["held"].to_numpy()))
+    assert max(np.unique(unlabelled["category"].to_numpy(), return_counts=True)[1]) <= 15
+    assert done.changes["let_go"] == KINDS * (SIZE + 40) - len(table)
+    assert table["given"].to_numpy().sum() == sum(label is not None for label in LABELS)
+    update(run, arrivals(0, KINDS, 10, seed=3), keep=15)
+    assert newkinds.load(run).predict(X[:5]).shape == (5,)
+
+
+def test_samples_that_are_there_already_are_refused(run: Path) -> None:
+    samples = arrivals(0, 1, 3, ids=("a", "b", "c"))
+    update(run, samples)
+    with pytest.raises(
+        InputError, match=r"3 of 3 samples are in the run already \('a', 'b', 'c'\); an update takes"
+    ):
+        update(run, samples)
+    with pytest.raises(InputError, match="the run has 24 features, the new samples 3"):
+        update(run, FeatureSet(np.eye(3), np.full(3, -1)))
+
+
+def test_a_result_of_its_own_leaves_the_run_alone(run: Path, tmp_path: Path) -> None:
+    before = sorted(path.name for path in run.iterdir())
+    done = update(run, arrivals(KINDS, 1), out=tmp_path / "other")
+    assert done.entry is None
+    assert sorted(path.name for path in run.iterdir()) == before
+    assert len(read_run(tmp_path / "other")["categories"]) == KINDS + 1
+    assert len(newkinds.open_run(tmp_path / "other").predictions) == len(X) + 12
+
+
+def test_a_discovery_updates_its_run(run: Path) -> None:
+    discovery = newkinds.open_run(run)
+    features, _ = blobs(2, 12, seed=1, first=KINDS - 1)
+    done = discovery.update(features, ["mites" if row in (20, 21) else None for row in range(24)])
+    assert [c["name"] for c in done.changes["born"]] == ["mites"]
+    assert len(discovery.predictions) == len(X) + 24
+    assert discovery.predict(features[12:])["name"].to_pylist() == ["mites"] * 12
+
+
+def test_a_run_of_another_method_cannot_be_updated(tmp_path: Path) -> None:
+    made = newkinds.discover(X, LABELS, method="sskm", n_categories=KINDS).save(tmp_path / "run", with_map=False)
+    with pytest.raises(InputError, match="a run by sskm cannot be updated; discover again with all samples"):
+        update(made, arrivals(0, 1))

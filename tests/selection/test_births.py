@@ -1,0 +1,48 @@
+"""Births: groups of strangers that are categories, and others that are not."""
+
+import numpy as np
+
+from newkinds.engine import Partitioner
+from newkinds.selection.births import USUAL, find_groups, learn_births
+from newkinds.selection.strangeness import Portrait, learn_strangeness, rehearse_strangers
+from tests.blobs import blobs
+from tests.selection.test_strangeness import by_means
+
+UNIT, COLUMNS = blobs(20, 30)
+RETRAIN = by_means(UNIT, COLUMNS)
+MODEL: Partitioner = RETRAIN(np.arange(len(UNIT)), COLUMNS, 20)[0]
+PORTRAIT = Portrait.of(UNIT, UNIT, COLUMNS)
+REHEARSALS = rehearse_strangers(UNIT, COLUMNS, RETRAIN, np.random.default_rng(0))
+RULE = learn_strangeness(REHEARSALS)
+BIRTHS = learn_births(REHEARSALS, RULE, np.random.default_rng(0))
+
+
+def born_of(samples, birth_size=8):
+    ratios = RULE.apply(PORTRAIT.signs(MODEL, samples, samples))
+    return find_groups(PORTRAIT, samples, ratios, BIRTHS, birth_size)
+
+
+def test_kinds_that_come_are_born_whole_the_largest_first():
+    large, _ = blobs(1, 40, seed=1, first=20)
+    small, _ = blobs(1, 12, seed=1, first=21)
+    groups = born_of(np.concatenate([small, large]))
+    assert [len(group.rows) for group in groups] == [40, 12]
+    assert set(groups[1].rows) == set(range(12))
+    assert all(0.8 < group.probability <= 1 for group in groups)
+
+
+def test_too_few_are_not_born():
+    samples, _ = blobs(1, 12, seed=1, first=20)
+    assert born_of(samples, birth_size=13) == []
+    assert born_of(samples[:1]) == []
+    assert born_of(samples[:0]) == []
+
+
+def test_odd_samples_that_do_not_agree_are_not_born():
+    odd = np.random.default_rng(3).normal(size=(60, 24))
+    odd /= np.linalg.norm(odd, axis=1, keepdims=True)
+    assert born_of(odd) == []
+
+
+def test_where_nothing_can_be_rehearsed_a_usual_rule_holds():
+    assert learn_births([], RULE, np.random.default_rng(0)) is USUAL

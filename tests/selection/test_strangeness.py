@@ -1,0 +1,93 @@
+"""Strangeness: what the rule learns, how many strangers there are, and what categories look like."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from newkinds.engine import Partitioner
+from newkinds.selection.strangeness import (
+    LEAST_CATEGORIES,
+    Portrait,
+    Rule,
+    learn_strangeness,
+    probability_of_strange,
+    rehearse_strangers,
+    share_of_strangers,
+)
+from tests.blobs import blobs
+
+
+def by_means(unit, columns):
+    """A model that is trained by taking means."""
+
+    def retrain(rows, places, n):
+        means = np.stack([unit[rows][places == place].mean(axis=0) for place in range(n)])
+        return Partitioner(means.astype(np.float32), 25.0), unit, places
+
+    return retrain
+
+
+def test_no_sign_is_turned_around():
+    rng = np.random.default_rng(0)
+    holds = rng.random(400) < 0.3
+    figures = np.stack([holds + rng.normal(size=400), -2.0 * holds + rng.normal(size=400)], axis=1)
+    rule = Rule.learnt(figures, holds)
+    assert rule.weights[0] > 0.1
+    assert rule.weights[1] == pytest.approx(0, abs=1e-6)
+    ratios = rule.apply(figures)
+    assert roc_auc_score(holds, ratios) > 0.7
+
+
+def test_a_figure_that_never_changes_says_nothing():
+    holds = np.arange(40) % 2 == 0
+    rule = Rule.learnt(np.stack([holds * 1.0, np.full(40, 3.0)], axis=1), holds)
+    assert np.isfinite([*rule.weights, rule.intercept]).all()
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.floats(0.05, 0.6), st.integers(0, 2**32 - 1))
+def test_the_share_of_strangers_is_found(share, seed):
+    rng = np.random.default_rng(seed)
+    is_strange = rng.random(3000) < share
+    ratios = rng.normal(np.where(is_strange, 2.0, -2.0), 2.0)  # the ratio of these densities is the figure itself
+    assert share_of_strangers(ratios) == pytest.approx(is_strange.mean(), abs=0.06)
+
+
+def test_without_strangers_hardly_any_are_seen():
+    ratios = np.random.default_rng(0).normal(-2.0, 2.0, size=2000)
+    share = share_of_strangers(ratios)
+    assert share < 0.05
+    assert (probability_of_strange(ratios, share) > 0.5).mean() < 0.02
+    assert 0 < share_of_strangers(np.empty(0)) < 0.5
+
+
+def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
+    unit, columns = blobs(20, 30)
+    retrain = by_means(unit, columns)
+    rehearsals = rehearse_strangers(unit, columns, retrain, np.random.default_rng(0))
+    assert len(rehearsals) == 4
+    for rehearsed in rehearsals:
+        assert len(np.unique(rehearsed.columns[rehearsed.is_strange])) == 4
+        assert set(rehearsed.columns[rehearsed.is_strange]).isdisjoint(rehearsed.columns[~rehearsed.is_strange])
+    rule = learn_strangeness(rehearsals)
+    ordinary, _ = blobs(20, 10, seed=1)
+    strange, _ = blobs(5, 10, seed=1, first=20)
+    asked = np.concatenate([ordinary, strange])
+    partitioner = retrain(np.arange(len(unit)), columns, 20)[0]
+    ratios = rule.apply(Portrait.of(unit, unit, columns).signs(partitioner, asked, asked))
+    is_strange = np.arange(len(asked)) >= len(ordinary)
+    assert roc_auc_score(is_strange, ratios) > 0.97
+
+
+def test_too_few_kinds_teach_nothing():
+    unit, columns = blobs(LEAST_CATEGORIES - 1, 30)
+    assert rehearse_strangers(unit, columns, by_means(unit, columns), np.random.default_rng(0)) == []
+
+
+def test_wide_features_are_narrowed():
+    unit, columns = blobs(5, 6, width=1100)
+    portrait = Portrait.of(unit, unit, columns)
+    assert portrait.scaling.shape[0] < 1100
+    assert portrait.directions(unit).shape == (30, portrait.scaling.shape[1])
