@@ -85,4 +85,4 @@ def test_a_watched_run_answers_every_line_and_grows(run):
     assert sum(entry.outcome["changes"]["arrived"] for entry in entries) == len(lines)
     born = [c for entry in entries for c in entry.outcome["changes"].get("born", ())]
     assert len(born) == 1
-    fail("watch", run, "lines.txt", says="only lines on standard input (-) can be watched")
+    fail("watch", run, "lines.txt", says=r"only lines on standard input \(-\) can be watched")
