@@ -6,8 +6,8 @@
 FEATURES is a folder of feature sets in the released four-file layout. Half of the categories are there at first,
 with 60 % of their samples; four fifths of these categories are known, by labels of half of their samples. The rest
 of their samples, and the other categories, come over five stages: a category with 70 % of its samples at its first
-stage, with the others later. With --mostly-old a stage brings few new categories: 5 % of its samples. --parts cuts every
-arrival into so many.
+stage, with the others later. With --mostly-old a stage brings few new categories: 5 % of its samples. --parts cuts
+every arrival into so many.
 
 update   what fits is assigned, strangers are held back, and born when they agree (`newkinds update`)
 refit    `PIM()`, the number of categories unknown, on all samples, anew at every stage
@@ -115,7 +115,7 @@ class Living:
         taken.model.learnt_strangers()
         seconds = time.perf_counter() - began
         moved = int((taken.categories[:n_before] != self.categories).sum())
-        self.model, self.categories, self.held = taken.model, taken.categories, taken.held  # type: ignore[assignment]
+        self.model, self.categories, self.held = taken.model, taken.categories, taken.held
         self.born += taken.born
         return seconds, moved
 
