@@ -23,8 +23,7 @@ from safetensors.numpy import load_file, save_file
 from newkinds import __version__
 from newkinds.advice import record_advice
 from newkinds.data import FeatureSet, read_array
-from newkinds.data.pictures import png
-from newkinds.data.thumbnails import Thumbnails
+from newkinds.data.thumbnails import packed_pictures
 from newkinds.data.writing import text_column
 from newkinds.encoders import SampleEncoder, given_encoder
 from newkinds.engine import normalised
@@ -171,13 +170,11 @@ def samples_table(discovery: Result, categories: list[dict[str, Any]]) -> pa.Tab
 
 
 def _with_pictures(table: pa.Table, collection: FeatureSet, rows: slice) -> pa.Table:
-    if collection.images is None:
-        return table
-    if isinstance(collection.images, Thumbnails):
-        pictures = collection.images.packed(rows)
-    else:
-        pictures = [png(image) for image in collection.images[rows]]
-    return table.append_column(PICTURES, pa.array(pictures, type=pa.binary()))
+    return (
+        table
+        if collection.images is None
+        else table.append_column(PICTURES, pa.array(packed_pictures(collection.images, rows), type=pa.binary()))
+    )
 
 
 def _samples_table(

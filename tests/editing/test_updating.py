@@ -8,6 +8,7 @@ import pytest
 
 import newkinds
 from newkinds import FeatureSet, InputError
+from newkinds.data.pictures import png
 from newkinds.editing import EditedRun, merge, refit, rename, undo, update
 from newkinds.editing.sentences import all_names, sentence
 from newkinds.journal import read_journal
@@ -191,3 +192,18 @@ def test_a_run_of_another_method_cannot_be_updated(tmp_path: Path) -> None:
     made = newkinds.discover(X, LABELS, method="sskm", n_categories=KINDS).save(tmp_path / "run", with_map=False)
     with pytest.raises(InputError, match="a run by sskm cannot be updated; discover again with all samples"):
         update(made, arrivals(0, 1))
+
+
+def test_pictures_come_along(tmp_path: Path) -> None:
+    images = (255 * np.random.default_rng(0).random((len(X) + 24, 6, 6))).astype(np.uint8)
+    features = np.concatenate([X, blobs(2, 12, seed=1)[0]])
+    labels = np.where((TRUTH < KNOWN) & (np.arange(len(X)) % 2 == 0), TRUTH, -1)
+    pictured = FeatureSet(X, labels, images=images[: len(X)])
+    discovery = newkinds.discover(pictured, n_categories=KINDS, lam=0.1, temperature=25.0)
+    run = discovery.save(tmp_path / "run", with_map=False)
+    unlabelled = np.full(12, -1)
+    update(run, FeatureSet(features[-24:-12], unlabelled, images=images[-24:-12]))
+    update(run, FeatureSet(features[-12:], unlabelled))
+    pictures = read_predictions(run)["thumbnail"].to_pylist()
+    assert [picture == png(image) for picture, image in zip(pictures[:-12], images, strict=False)] == [True] * 252
+    assert len(set(pictures[-12:])) == 1

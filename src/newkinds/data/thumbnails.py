@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.data.opening import thumbnail
+from newkinds.data.pictures import png
 from newkinds.data.raw import Item
 from newkinds.errors import InputError
 
@@ -68,3 +69,10 @@ def _picture(item: Item) -> Picture:
         return thumbnail(item, SIZE)
     except InputError:  # it could be read when it was encoded; a file that has gone since does not undo a result
         return np.full((SIZE, SIZE, 3), 255, dtype=np.uint8)
+
+
+def packed_pictures(
+    images: npt.NDArray[np.uint8] | Sequence[npt.NDArray[np.uint8]] | Thumbnails, rows: slice
+) -> list[bytes]:
+    """Small pictures of samples, from their images, as a run's predictions have them."""
+    return images.packed(rows) if isinstance(images, Thumbnails) else [png(image) for image in images[rows]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newkinds.editing.changes import Change
-from newkinds.editing.naming_rules import checked_name
+from newkinds.editing.naming_rules import checked_name, next_number
 from newkinds.editing.opened_run import Category, OpenedRun, Samples
 from newkinds.editing.splitting import Split, split_rows
 from newkinds.errors import InputError
@@ -216,9 +216,7 @@ class EditedRun(OpenedRun):
         """A new category: an id and a key that nobody has ever had."""
         categories = self._standing.record["categories"]
         taken = {c[part].casefold() for c in categories for part in ("key", "name")} | change.born_keys
-        number = self._last[1] + change.n_born + 1
-        while f"new-{number}" in taken:  # a label, or a name that a person gave
-            number += 1
+        number = next_number(self._last[1] + change.n_born, taken)
         return change.bear(self._last[0] + change.n_born + 1, f"new-{number}", name)
 
     def _checked(self, change: Change, otherwise: str) -> dict[str, Any]:

@@ -1,11 +1,26 @@
 """What a category may be called."""
 
+from collections.abc import Collection
 from typing import Any
 
 from newkinds.errors import InputError
 from newkinds.visible import visible
 
 LONGEST_NAME = 200
+
+
+def next_number(last: int, taken: Collection[str]) -> int:
+    """The number of the next key (new-3); a label, or a name that a person gave, may have one already.
+
+    Examples
+    --------
+    >>> next_number(3, {"new-4", "owl"})
+    5
+    """
+    number = last + 1
+    while f"new-{number}" in taken:
+        number += 1
+    return number
 
 
 def checked_name(name: str, record: dict[str, Any], but: int | None = None) -> str:

@@ -15,8 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from newkinds.data import FeatureSet
+from newkinds.data.pictures import png
+from newkinds.data.thumbnails import packed_pictures
 from newkinds.editing.edited_run import EditedRun
-from newkinds.editing.naming_rules import checked_name
+from newkinds.editing.naming_rules import checked_name, next_number
 from newkinds.editing.opened_run import OpenedRun
 from newkinds.editing.supervision import supervision
 from newkinds.editing.versions import add_version, next_version, pictures_of, version_record, write_separately
@@ -73,9 +75,7 @@ class _Categories:
     def bear(self, name: str | None = None) -> int:
         """A new category: an id and a key that nobody has ever had."""
         taken = {c[part].casefold() for c in [*self.present, *self.born] for part in ("key", "name")}
-        number = self.last[1] + 1
-        while f"new-{number}" in taken:  # a label, or a name that a person gave
-            number += 1
+        number = next_number(self.last[1], taken)
         self.last = (self.last[0] + 1, number)
         category = {"id": self.last[0], "key": f"new-{number}", "name": name or f"new-{number}", "kind": "new"}
         self.born.append({**category, "named": name is not None, "suggestion": None, "size": 0, "labelled": 0})
@@ -360,21 +360,14 @@ def _table(run: OpenedRun, arrivals: FeatureSet, ids: list[str]) -> pa.Table:
     if "truth" in table.column_names:
         cells["truth"] = pa.nulls(n, pa.string())
     if pictures is not None:
-        cells[PICTURES] = _new_pictures(arrivals, pictures)
+        cells[PICTURES] = _new_pictures(arrivals)
     for name, column in cells.items():
         new = new.set_column(new.column_names.index(name), table.schema.field(name), column)
     return pa.concat_tables([table, new])
 
 
-def _new_pictures(arrivals: FeatureSet, pictures: pa.ChunkedArray) -> pa.Array:
+def _new_pictures(arrivals: FeatureSet) -> pa.Array:
     """Thumbnails of new samples; where they come without, as features, a blank one."""
-    from newkinds.data.pictures import png
-    from newkinds.data.thumbnails import Thumbnails
-
-    n = len(arrivals)
-    if arrivals.images is None:
-        blank = np.full((1, 1), 255, dtype=np.uint8)
-        return pa.array([png(blank)] * n, type=pa.binary())
-    if isinstance(arrivals.images, Thumbnails):
-        return pa.array(arrivals.images.packed(slice(0, n)), type=pa.binary())
-    return pa.array([png(image) for image in arrivals.images], type=pa.binary())
+    n, blank = len(arrivals), np.full((1, 1), 255, dtype=np.uint8)
+    pictures = [png(blank)] * n if arrivals.images is None else packed_pictures(arrivals.images, slice(0, n))
+    return pa.array(pictures, type=pa.binary())
