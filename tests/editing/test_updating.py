@@ -207,3 +207,13 @@ def test_pictures_come_along(tmp_path: Path) -> None:
     pictures = read_predictions(run)["thumbnail"].to_pylist()
     assert [picture == png(image) for picture, image in zip(pictures[:-12], images, strict=False)] == [True] * 252
     assert len(set(pictures[-12:])) == 1
+
+
+def test_kinds_that_are_born_get_a_place_on_the_map_and_a_suggestion(tmp_path: Path) -> None:
+    run = newkinds.discover(X, LABELS, n_categories=KINDS, lam=0.1, temperature=25.0).save(tmp_path / "run")
+    update(run, arrivals(KINDS, 1))
+    record = read_run(run)
+    assert record["map"] is not None
+    assert np.load(run / "versions" / "0002" / "map.npy").shape == (len(X) + 12, 2)
+    assert record["categories"][-1]["suggestion"]
+    assert read_predictions(run)["suggestion"][len(X)].as_py() == record["categories"][-1]["suggestion"]

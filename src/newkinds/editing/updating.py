@@ -25,6 +25,8 @@ from newkinds.editing.versions import add_version, next_version, pictures_of, ve
 from newkinds.errors import InputError
 from newkinds.journal import Entry
 from newkinds.labels import UNLABELLED, IntArray
+from newkinds.naming import suggest_names
+from newkinds.projection import project
 from newkinds.run_folder import PICTURES, RUN_FILES, as_standing
 from newkinds.staging import refuse_existing, staged
 from newkinds.standing import SampleState, lineage, standing
@@ -86,6 +88,19 @@ class _Categories:
         place = next(i for i, c in enumerate(self.present) if c["id"] == category)
         self.present[place] = {**self.present[place], "name": name, "named": True}
         self.named.append([category, name])
+
+    def suggest(self, features: npt.NDArray[Any], categories: IntArray, texts: list[str] | None) -> None:
+        """Suggest names for those that came."""
+        if not self.born:
+            return
+        ids = np.array([c["id"] for c in self.all])
+        n_known = sum(c["kind"] == "known" for c in self.all)
+        columns = np.searchsorted(ids, categories)
+        suggestions = suggest_names(features, columns, [c["name"] for c in self.all], n_known, texts)
+        first = len(self.present)
+        self.born = [
+            {**category, "suggestion": suggestions.get(first + place)} for place, category in enumerate(self.born)
+        ]
 
     @property
     def all(self) -> list[dict[str, Any]]:
@@ -170,7 +185,12 @@ def update(
         samples = SampleState(**{name: array[kept] for name, array in vars(samples).items()})
         features, table = features[kept], table.take(pa.array(kept))
         model.labels_ = samples.categories
+    unit = (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float16)
+    categories.suggest(
+        unit, samples.categories, table["text"].to_pylist() if "text" in table.column_names else None
+    )
     record = version_record(opened, categories.all, samples)
+    places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
     record |= {
         "stopped": getattr(model, "stopped_", opened.record["stopped"]),
@@ -181,11 +201,10 @@ def update(
     }
     table = as_standing(table, samples, standing(record, ())["categories"])
     names = {c["id"]: c["name"] for c in categories.all}
-    unit = (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float16)
     if out is not None:
         place = Path(out)
         with staged(place, folder=True, replace=refuse_existing, ours=RUN_FILES) as stage:
-            write_separately(stage, record, model, table, opened, unit)
+            write_separately(stage, record, model, table, opened, unit, places)
         return Update(place, None, changes, names, time.perf_counter() - began)
     arguments = {"source": source, **({} if birth_size is None else {"birth_size": birth_size})}
     arguments |= {} if keep is None else {"keep": keep}
@@ -196,6 +215,7 @@ def update(
         model,
         table,
         features=unit,
+        places=places,
         arguments=arguments,
         outcome={"changes": changes},
         n_entries=n_entries,
@@ -342,6 +362,18 @@ def _changes(
         "let_go": n_let_go,
     }
     return {name: part for name, part in parts.items() if part or name == "arrived"}
+
+
+def _map(
+    record: dict[str, Any], features: npt.NDArray[np.float16], categories: IntArray
+) -> npt.NDArray[np.float32] | None:
+    """Places of the samples, where the run had a map before."""
+    if record.get("map") is None:
+        return None
+    ids = [category["id"] for category in record["categories"]]
+    projection = project(features, np.searchsorted(ids, categories), len(ids))
+    record["map"] = {"method": projection.method}
+    return projection.places
 
 
 def _table(run: OpenedRun, arrivals: FeatureSet, ids: list[str]) -> pa.Table:
