@@ -226,13 +226,14 @@ def answering(made):
 @pytest.mark.slow
 def test_a_sample_is_answered_before_standard_input_is_closed(answering):
     assert ask(answering, X[0])["category"] == 0
-    assert ask(answering, X[2]) | {"confidence": 1, "novelty": 1} == {
+    assert ask(answering, X[2]) | {"confidence": 1, "novelty": 1, "strangeness": 0} == {
         "id": "1",
         "category": 2,
         "name": "new-1",
         "kind": "new",
         "confidence": 1,
         "novelty": 1,
+        "strangeness": 0,
         "suggestion": "near 0, 1",
     }
     answering.stdin.close()

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import newkinds
 from newkinds import FeatureSet, InputError
@@ -12,7 +13,7 @@ from newkinds.data.pictures import png
 from newkinds.editing import EditedRun, merge, refit, rename, undo, update
 from newkinds.editing.sentences import all_names, sentence
 from newkinds.journal import read_journal
-from newkinds.run_folder import read_predictions, read_run, verify_run
+from newkinds.run_folder import read_predictions, read_record, read_run, verify_run, write_run
 from tests.blobs import blobs
 
 KINDS, KNOWN, SIZE = 10, 7, 24
@@ -217,3 +218,12 @@ def test_kinds_that_are_born_get_a_place_on_the_map_and_a_suggestion(tmp_path: P
     assert np.load(run / "versions" / "0002" / "map.npy").shape == (len(X) + 12, 2)
     assert record["categories"][-1]["suggestion"]
     assert read_predictions(run)["suggestion"][len(X)].as_py() == record["categories"][-1]["suggestion"]
+
+
+def test_a_run_that_knows_no_strangers_learns_of_them(run: Path) -> None:
+    arrays = {n: a for n, a in load_file(run / "model.safetensors").items() if not n.startswith("strange_")}
+    save_file(arrays, run / "model.safetensors")
+    record = read_record(run)
+    write_run(run, {name: part for name, part in record.items() if name != "checksums"})
+    assert newkinds.load(run).learnt_strangers() is None
+    assert [c["key"] for c in update(run, arrivals(KINDS, 1)).changes["born"]] == ["new-4"]

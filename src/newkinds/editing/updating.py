@@ -167,8 +167,12 @@ def update(
     became = lineage(opened.fitted.categories_.tolist(), opened.done_since_refit)
     labelled_born = frozenset(c["id"] for c in categories.born)
     wanted = Wanted(present, known, before, before, became, labelled_born | taught.changed)
+    model: CategoryDiscoverer = opened.fitted
+    if model.learnt_strangers() is None:  # of an earlier version, or fitted by several processes
+        model = model.with_samples(features[:n_before], model.labels_, earlier.labelled)
+        model.lam_ = float(chosen["lam"])  # which it is trained again with
     taken = take_in(
-        opened.fitted,
+        model,
         Arrival(features, before, is_settled, held, n_before),
         wanted,
         categories.bear,
@@ -180,7 +184,7 @@ def update(
     kept = _kept_rows(samples, keep, np.random.default_rng(n_entries))
     changes = _changes(categories, earlier, samples, taken, n_before, len(features) - len(kept))
     table = _table(opened, arrivals, ids)
-    model: CategoryDiscoverer = taken.model
+    model = taken.model
     if len(kept) < len(features):
         samples = SampleState(**{name: array[kept] for name, array in vars(samples).items()})
         features, table = features[kept], table.take(pa.array(kept))

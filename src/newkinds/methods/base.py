@@ -254,7 +254,6 @@ class CategoryDiscoverer(Wary, ClusterMixin, BaseEstimator):  # type: ignore[mis
         self.known_categories_ = problem.known
         self.n_categories_ = n_categories
         self.labels_ = self.categories_[position[columns]]
-        self._remember(problem, position[columns])
         self.label_doubts_: LabelDoubts | None = None
         if self._uses_labels:
             begin_part(CHECKING)
@@ -264,6 +263,7 @@ class CategoryDiscoverer(Wary, ClusterMixin, BaseEstimator):  # type: ignore[mis
         self.stopped_ = outcome.stopped
         for name, value in outcome.facts.items():
             setattr(self, f"{name}_", value)
+        self._remember(problem, position[columns])
 
     def _name_categories(self, names: Sequence[str] | None) -> None:
         """Name the ids; `names` are those of id 0, 1, …, None where known categories are called by their ids."""

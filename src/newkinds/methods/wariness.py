@@ -102,9 +102,9 @@ class Wary:
         return ratios
 
     def learnt_strangers(self) -> Strangers | None:
-        """`strangers_`, learnt now if it was not before."""
+        """`strangers_`, learnt now if it was not before; not under torchrun, where one process alone may ask."""
         excerpt = getattr(self, "_excerpt", None)
-        if getattr(self, "strangers_", None) is None and excerpt is not None:
+        if getattr(self, "strangers_", None) is None and excerpt is not None and n_processes() == 1:
             mapped = self._unit_and_mapped(excerpt.unit)[1]
 
             def retrain(
@@ -162,8 +162,6 @@ class Wary:
         unit = problem.samples.take(rows).cpu().numpy()
         self._excerpt = Excerpt(np.asarray(unit, dtype=np.float32), columns[rows], problem.labelled[rows])
         self.strangers_ = None
-        if n_processes() > 1:  # later, one of them would wait for the others
-            self.learnt_strangers()
 
     def _trained_again(
         self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
