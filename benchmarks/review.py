@@ -117,6 +117,7 @@ class Reviewer:
         now = self.run.samples.categories
         known = self.task.known
         truth = self.task.truth[scored]
+        # mypy does not count the items of a generator.
         return tuple(1 - accuracy(truth, found[scored], known).all for found in (self.before, now))  # type: ignore[return-value]
 
 

@@ -135,6 +135,7 @@ def measure(studio: Studio) -> None:
     while json.loads(studio.ask("/api/review"))["looking"]:
         time.sleep(0.1)
     operations: dict[str, list[Callable[[], Any]]] = {
+        # mypy cannot infer the types of lambdas with defaults.
         "rename": [lambda i=i: studio.do("rename", kind=keys[0], name=f"name {i}") for i in range(REPEATS)],  # type: ignore[misc]
         "confirm one": [lambda: studio.do("confirm", rows=some(1)) for _ in range(REPEATS)],
         "move 1,000": [lambda: studio.do("move", rows=some(1000), kind=keys[0]) for _ in range(REPEATS)],

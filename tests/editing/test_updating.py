@@ -227,3 +227,24 @@ def test_a_run_that_knows_no_strangers_learns_of_them(run: Path) -> None:
     write_run(run, {name: part for name, part in record.items() if name != "checksums"})
     assert newkinds.load(run).learnt_strangers() is None
     assert [c["key"] for c in update(run, arrivals(KINDS, 1)).changes["born"]] == ["new-4"]
+
+
+def test_labels_that_say_something_else_teach(run: Path) -> None:
+    """Samples between two kinds are of the second, as labels say."""
+    first, second = (blobs(1, 12, seed=4, first=c)[0] for c in (0, 1))
+    between = 0.55 * first + 0.45 * second
+    before = newkinds.load(run).predict(between)
+    labels = np.where(np.arange(12) < 8, 0, -1)
+    update(run, FeatureSet(between, labels, names=("kind 1",)))
+    after = newkinds.load(run).predict(between)
+    kind_1 = next(c["id"] for c in read_run(run)["categories"] if c["name"] == "kind 1")
+    assert read_predictions(run)["name"].to_pylist()[-12:-4] == ["kind 1"] * 8
+    assert (after == kind_1).sum() > (before == kind_1).sum()
+
+
+def test_ids_as_large_as_they_come(tmp_path: Path) -> None:
+    labels = np.where((TRUTH < KNOWN) & (np.arange(len(X)) % 2 == 0), TRUTH + 2**53, -1)
+    run = newkinds.discover(X, labels, n_categories=KINDS, lam=0.1, temperature=25.0).save(tmp_path / "run")
+    features, _ = blobs(1, 12, seed=1, first=KINDS)
+    done = update(run, FeatureSet(features, np.where(np.arange(12) < 3, 0, -1), names=("moth",)))
+    assert [(c["name"], c["size"]) for c in done.changes["born"]] == [("moth", 12)]

@@ -212,6 +212,7 @@ def test_twenty_questions_by_the_keyboard_then_a_refit_to_go_back_from(digits_ru
                 page.keyboard.press("1")
             else:
                 page.keyboard.press("y")
+            # mypy cannot infer the types of lambdas with defaults.
             until(lambda q=question: page.locator(f'.ask[data-question="{q}"]').count() == 0)  # type: ignore[misc]
             assert seen.n == before + (i % 7 != 6)
         until(lambda: seen.words("#review-progress").startswith("18 answered"))

@@ -128,14 +128,23 @@ class _Taking:
         self.by_labels = wanted.changed - set(model.categories_.tolist())
         """Categories that labels of new samples made, until the model is trained with them."""
         is_open = self.categories == UNLABELLED
-        if is_open.any():
-            self.categories[is_open] = self._present(model.predict(arrival.features[is_open]))
+        answers = self._answers(is_open | (self.is_new & arrival.settled))
+        self.is_contradicted = bool((answers[~is_open] != self.categories[~is_open])[answers[~is_open] >= 0].any())
+        """Whether labels of new samples say something else than the model, until it is trained with them."""
+        self.categories[is_open] = answers[is_open]
 
-    def _present(self, categories: IntArray) -> IntArray:
-        """What became of categories of the model; one that was dissolved goes to the first that is left."""
-        heirs = {i: self.wanted.became.get(i, i) for i in np.unique(categories).tolist()}
-        first = int(self.wanted.categories[0])
-        return np.array([first if heirs[i] is None else heirs[i] for i in categories.tolist()], dtype=np.int64)
+    def _answers(self, which: Mask) -> IntArray:
+        """What the model's answer has become, for these samples; -1 for others.
+
+        A category that was dissolved goes to the first that is left.
+        """
+        answers = np.full(len(which), UNLABELLED)
+        if which.any():
+            categories = self.model.predict(self.arrival.features[which])
+            heirs = {i: self.wanted.became.get(i, i) for i in np.unique(categories).tolist()}
+            first = int(self.wanted.categories[0])
+            answers[which] = [first if heirs[i] is None else heirs[i] for i in categories.tolist()]
+        return answers
 
     def judge(self) -> None:
         """Say which samples are strange; those in categories that were born are not."""
@@ -159,14 +168,15 @@ class _Taking:
         for rows in self._groups(pool, birth_size):
             settled = self.categories[rows][self.arrival.settled[rows]]
             if settled.size:  # strangers among samples whose label made a category belong to that one
-                category = int(np.bincount(settled).argmax())
+                found, counts = np.unique(settled, return_counts=True)
+                category = int(found[counts.argmax()])
             else:
                 category = new_id()
                 born.append(category)
             self.categories[rows[~self.arrival.settled[rows]]] = category
             self.held[rows] = False
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
-        if not (born or are_others or self.wanted.changed):
+        if not (born or are_others or self.wanted.changed or self.is_contradicted):
             return False
         self.born += [*born, *self.by_labels]
         ids = np.concatenate([self.wanted.categories, np.array(born, dtype=np.int64)])
@@ -205,7 +215,7 @@ class _Taking:
         self.categories = self.model.labels_.astype(np.int64)
         present = self.wanted.categories.tolist()
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
-        self.by_labels = frozenset()
+        self.by_labels, self.is_contradicted = frozenset(), False
 
     def _shares(self) -> npt.NDArray[np.float64]:
         """Relative sizes: as the run has them, but smaller where a category has few samples yet.
