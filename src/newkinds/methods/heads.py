@@ -92,12 +92,21 @@ class Projection(nn.Module):
 
 
 class CosineHead(nn.Module):
-    """Cosines to one prototype a category, divided by a temperature."""
+    """Cosines to one prototype a category, divided by a temperature.
 
-    def __init__(self, width: int, n_categories: int, temperature: float) -> None:
+    `start` has prototypes to start from; where it is 0 or not there, they start in random directions.
+    """
+
+    def __init__(
+        self, width: int, n_categories: int, temperature: float, start: npt.NDArray[np.float32] | None = None
+    ) -> None:
         super().__init__()
         self.temperature = temperature
         self.prototypes = random_prototypes(n_categories, width)
+        if start is not None:
+            given = torch.from_numpy(start)
+            is_given = given.norm(dim=1, keepdim=True) > 0
+            self.prototypes = nn.Parameter(torch.where(is_given, unit_rows(given), self.prototypes.detach()))
 
     def forward(self, features: Tensor) -> Tensor:
         return features @ unit_rows(self.prototypes).T / self.temperature

@@ -7,10 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from newkinds.engine import Partitioner, Run, category_means
-from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
+from newkinds.methods.parameters import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    POSITIVE_INTEGER,
+    Constraints,
+    checked_prototypes,
+    one_of,
+)
 from newkinds.methods.wariness import Excerpt
 from newkinds.names import AUTO, INITS, SEEDINGS, SOLVERS, CountRule, Init, Seeding, SolverName
 from newkinds.objective import Objective
@@ -27,7 +33,7 @@ from newkinds.selection.plan import (
     counting_work,
     start_work,
 )
-from newkinds.selection.problem import Problem, as_array, make_problem
+from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.recipes import RECIPES, Recipe
 from newkinds.selection.rehearsal import REHEARSAL_TRAINING
 from newkinds.selection.training import EVALUATIONS, Start, Training
@@ -119,16 +125,7 @@ class InfoMax(CategoryDiscoverer):
             begin_part(STARTING)
             part = problem.excerpt(n_categories)
             return self._usual_start().prototypes(part, n_categories, part.columns)
-        prototypes = np.array(as_array(self.init), dtype=np.float32, order="C")
-        expected = (n_categories, problem.samples.width)
-        if prototypes.shape != expected:
-            raise InputError(
-                f"init as an array must have a row for each category and a column for each feature, "
-                f"{expected}; got shape {prototypes.shape}"
-            )
-        if not np.isfinite(prototypes).all():
-            raise InputError("init as an array must be finite; it holds NaN or infinity")
-        return prototypes
+        return checked_prototypes(self.init, n_categories, problem.samples.width)
 
     def _usual_start(self) -> Start:
         return Start(cast(Init, self.init), self._seeding(), self._restarts(), inertia=self._recipe().inertia)

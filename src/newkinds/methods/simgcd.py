@@ -3,12 +3,15 @@
 Wen, Zhao and Qi, "Parametric classification for generalized category discovery: a baseline study", ICCV 2023.
 """
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 from torch.nn import functional
 
+from newkinds.methods.base import Outcome
 from newkinds.methods.heads import (
     Batch,
     CosineHead,
@@ -16,7 +19,9 @@ from newkinds.methods.heads import (
     labelled_cross_entropy,
     mean_prediction_entropy,
 )
-from newkinds.methods.parameters import NOT_NEGATIVE, Constraints
+from newkinds.methods.parameters import NOT_NEGATIVE, Constraints, checked_prototypes
+from newkinds.names import AUTO
+from newkinds.selection.n_categories import CategoryCount
 from newkinds.selection.problem import Problem
 
 TEMPERATURE = 0.1
@@ -39,6 +44,9 @@ class SimGCD(HeadMethod):
     ----------
     n_categories : int, "auto" or the name of a rule
         Known and new together; see `PIM`.
+    init : array of shape (n_categories, features), optional
+        Prototypes to start from, known categories first, such as `prototypes_` of an earlier fit; a row of zeros
+        starts in a random direction. By default all directions are random.
     mean_entropy : float
         Weight of the entropy of the mean prediction.
     noise : float
@@ -57,6 +65,9 @@ class SimGCD(HeadMethod):
     ----------
     loss_curve_ : ndarray of shape (n_iter_,)
         Mean loss of each epoch.
+    prototypes_ : ndarray of shape (n_categories_, features)
+        The trained prototypes in the order of `init`, while `weights_` are in the order of `categories_`. A loaded
+        model lacks them.
     labels_, categories_, known_categories_, n_categories_, weights_, temperature_, n_categories_search_, \
 n_iter_, stopped_
         As for every method, see `newkinds.methods.base.CategoryDiscoverer`.
@@ -73,6 +84,7 @@ n_iter_, stopped_
     _balanced: ClassVar[bool] = True
     _parameter_constraints: ClassVar[Constraints] = {
         **HeadMethod._parameter_constraints,
+        "init": ["array-like", None],
         "mean_entropy": [NOT_NEGATIVE],
     }
 
@@ -80,6 +92,7 @@ n_iter_, stopped_
         self,
         n_categories: int | str = "auto",
         *,
+        init: npt.ArrayLike | None = None,
         mean_entropy: float = MEAN_ENTROPY,
         noise: float = 0.5,
         max_iter: int = 100,
@@ -90,6 +103,7 @@ n_iter_, stopped_
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_categories = n_categories
+        self.init = init
         self.mean_entropy = mean_entropy
         self.noise = noise
         self.max_iter = max_iter
@@ -100,7 +114,18 @@ n_iter_, stopped_
         self.random_state = random_state
 
     def _head(self, problem: Problem, n_categories: int) -> CosineHead:
-        return CosineHead(problem.samples.width, n_categories, TEMPERATURE)
+        width = problem.samples.width
+        start = None if self.init is None else checked_prototypes(self.init, n_categories, width)
+        return CosineHead(width, n_categories, TEMPERATURE, start)
+
+    def _resolve_n_categories(self, problem: Problem) -> tuple[int, CategoryCount | None]:
+        if self.init is None or self.n_categories != AUTO:
+            return super()._resolve_n_categories(problem)
+        return problem.check_n_categories(len(self.init)), None  # type: ignore[arg-type]  # checked to be an array
+
+    def _discover(self, problem: Problem, n_categories: int) -> Outcome:
+        outcome = super()._discover(problem, n_categories)
+        return replace(outcome, facts=outcome.facts | {"prototypes": outcome.partitioner.weights})
 
     def _step_size(self, n_categories: int) -> float:
         return self.learning_rate * n_categories
