@@ -43,7 +43,11 @@ ENCODER_KEYS = ("name", "kind", "fingerprint")
 PredictionFormat = Literal["csv", "jsonl", "parquet", "xlsx"]
 Transfer = Literal["copy", "link", "move"]
 """How photos get into the folders of their categories."""
-BenchmarkName = Literal["datasets", "main", "estimate-k", "estimated-k", "ablation", "init", "lambda", "all"]
+BenchmarkName = Literal[
+    "datasets", "main", "estimate-k", "estimated-k", "ablation", "init", "lambda", "living", "all"
+]
+Mix = Literal["even", "mostly-old"]
+"""What comes later in `newkinds benchmark living`: all other classes, or few of them."""
 
 SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
 SEEDINGS: tuple[Seeding, ...] = get_args(Seeding)

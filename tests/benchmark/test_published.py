@@ -4,6 +4,8 @@ import pytest
 
 from newkinds.benchmark.published import (
     CITATION,
+    CONTINUAL,
+    CONTINUAL_CITATION,
     DATASETS,
     ESTIMATED_K,
     INFOMAX,
@@ -200,3 +202,23 @@ def test_other_sets_are_none_of_the_papers():
     others = ["banking77_minilm", "clinc150_minilm", "fgvc_aircraft", "incubator", "cifar", "", "100", "cub200lt"]
     for n_categories in {dataset.n_categories for dataset in DATASETS.values()} | {77, 150}:
         assert {dataset_of(name, n_categories) for name in others} == {None}
+
+
+@pytest.mark.parametrize("name", ["CIFAR100", "ImageNet-100"])
+def test_in_published_stages_all_is_the_mean_of_old_and_new_by_their_classes(name: str) -> None:
+    """Both have test sets of even size, 50 classes at first and 10 more in each stage."""
+    for cells in CONTINUAL.values():
+        assert len(cells[name].stages) == 5
+        for n_earlier, stage in zip(range(50, 100, 10), cells[name].stages, strict=True):
+            mean = (n_earlier * stage.old + 10 * stage.new) / (n_earlier + 10)
+            assert stage.all == pytest.approx(mean, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "means"), [("CIFAR100", (69.00, 71.82, 51.36)), ("CUB", (68.88, 71.29, 53.13))]
+)
+def test_means_over_published_stages_are_the_printed_ones(name: str, means: tuple[float, ...]) -> None:
+    """Of a second table of the same publication."""
+    assert [round(figure, 2) for figure in CONTINUAL["Happy"][name].mean] == list(means)
+    assert CONTINUAL["Happy"]["CUB"].first == 90.26
+    assert "NeurIPS 2024" in CONTINUAL_CITATION

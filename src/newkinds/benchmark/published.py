@@ -1,7 +1,7 @@
-"""The figures of the PIM paper (Chiaroni et al., ICCV 2023), as data.
+"""Published figures, as data: those of the PIM paper (Chiaroni et al., ICCV 2023), and of discovery in stages.
 
-`published.json` has the figures of its tables; accuracies are in percent, over all, old and new classes, under the
-protocol "v2".
+`published.json` has the figures of the paper's tables; accuracies are in percent, over all, old and new classes,
+under the protocol "v2". `published_continual.json` has those of continual category discovery: see `CONTINUAL`.
 
 Examples
 --------
@@ -70,9 +70,34 @@ def _scores(table: Mapping[str, Mapping[str, list[float]]]) -> Scores:
     return {row: {name: Accuracies(*cell) for name, cell in cells.items()} for row, cells in table.items()}
 
 
-_FACTS: dict[str, Any] = json.loads(
-    resources.files("newkinds.benchmark").joinpath("published.json").read_text("utf-8")
-)
+@dataclass(frozen=True)
+class Continual:
+    """What a method reached in stages, half of the classes at first.
+
+    Attributes
+    ----------
+    first : float
+        Accuracy after the first stage, in percent.
+    stages : tuple of Accuracies
+        Of the others. Old are classes of earlier stages, new those of this stage.
+    """
+
+    first: float
+    stages: tuple[Accuracies, ...]
+
+    @property
+    def mean(self) -> Accuracies:
+        """Over the stages after the first."""
+        return Accuracies(*(sum(part) / len(self.stages) for part in zip(*self.stages, strict=True)))
+
+
+def _read(name: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(resources.files("newkinds.benchmark").joinpath(name).read_text("utf-8"))
+    return facts
+
+
+_FACTS = _read("published.json")
+_CONTINUAL_FACTS = _read("published_continual.json")
 
 CITATION: str = _FACTS["citation"]
 DATASETS: Mapping[str, Dataset] = {name: _dataset(facts) for name, facts in _FACTS["datasets"].items()}
@@ -99,6 +124,18 @@ INIT: Scores = _scores(_FACTS["init"])
 """PIM from three starts: class means with random samples, with k-means++ seeds, and semi-supervised k-means."""
 LOSS_TERMS: Scores = _scores(_FACTS["loss_terms"])
 """The ablation's six rows, in the order of `newkinds.objective.ABLATION`."""
+
+CONTINUAL_CITATION: str = _CONTINUAL_FACTS["citation"]
+CONTINUAL_CONDITIONS: str = _CONTINUAL_FACTS["conditions"]
+"""In which the published figures of stages differ from what this package measures."""
+CONTINUAL: Mapping[str, Mapping[str, Continual]] = {
+    row: {
+        name: Continual(cell["first"], tuple(Accuracies(*stage) for stage in cell["stages"]))
+        for name, cell in cells.items()
+    }
+    for row, cells in _CONTINUAL_FACTS["rows"].items()
+}
+"""Row → data set → what it reached in each stage."""
 
 _SOURCES: dict[str, str] = {row: entry["source"] for entry in _FACTS["sources"] for row in entry["rows"]}
 _SOURCES |= dict.fromkeys((*INIT, *LOSS_TERMS), _SOURCES["PIM"])
