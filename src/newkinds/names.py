@@ -56,6 +56,7 @@ LAM_RULES: tuple[LamRule, ...] = get_args(LamRule)
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 EFFORTS: tuple[EffortName, ...] = get_args(EffortName)
 COUNT_RULES: tuple[CountRule, ...] = get_args(CountRule)
+MIXES: tuple[Mix, ...] = get_args(Mix)
 PREDICTION_FORMATS: tuple[PredictionFormat, ...] = get_args(PredictionFormat)
 
 MEANINGS = {

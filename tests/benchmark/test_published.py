@@ -214,9 +214,7 @@ def test_in_published_stages_all_is_the_mean_of_old_and_new_by_their_classes(nam
             assert stage.all == pytest.approx(mean, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("name", "means"), [("CIFAR100", (69.00, 71.82, 51.36)), ("CUB", (68.88, 71.29, 53.13))]
-)
+@pytest.mark.parametrize(("name", "means"), [("CIFAR100", (69.00, 71.82, 51.36)), ("CUB", (68.88, 71.29, 53.13))])
 def test_means_over_published_stages_are_the_printed_ones(name: str, means: tuple[float, ...]) -> None:
     """Of a second table of the same publication."""
     assert [round(figure, 2) for figure in CONTINUAL["Happy"][name].mean] == list(means)

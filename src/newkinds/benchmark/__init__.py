@@ -8,7 +8,9 @@ from typing import get_args
 
 from newkinds.benchmark.figures import check_matplotlib
 from newkinds.benchmark.jobs import counters_for, methods_named
-from newkinds.benchmark.reports import REPORTS, Plan, write_report
+from newkinds.benchmark.living.jobs import rows_named
+from newkinds.benchmark.plan import Plan
+from newkinds.benchmark.reports import REPORTS, write_report
 from newkinds.benchmark.runner import (
     check_results_folder,
     code_fingerprint,
@@ -21,7 +23,7 @@ from newkinds.benchmark.runner import (
 from newkinds.benchmark.subjects import read_subjects
 from newkinds.benchmark.tables import to_markdown
 from newkinds.errors import InputError
-from newkinds.names import BenchmarkName
+from newkinds.names import MIXES, BenchmarkName, Mix
 from newkinds.runtime import n_started
 from newkinds.staging import accept_existing, check_target, staged
 
@@ -40,14 +42,17 @@ def run_benchmark(
     out: Path,
     *,
     n_seeds: int = 5,
+    first_seed: int = 0,
     methods: Sequence[str] | None = None,
     exact: bool = False,
     imbalance: float = 50.0,
+    mixes: Sequence[Mix] = MIXES,
+    parts: int = 1,
     device: str = "auto",
     workers: int | None = 1,
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
-    """Make one of the paper's tables or figures, or all of them, on feature sets of your own.
+    """Make one of the paper's tables or figures, all of them, or that of living collections, on your feature sets.
 
     Results are kept in `out` as they come in, so an interrupted benchmark goes on where it was. Where a method
     cannot work with a set, the error that names it comes after everything else is computed.
@@ -61,14 +66,21 @@ def run_benchmark(
     out : path
         Folder for tables (Markdown, CSV, LaTeX), figures (PNG, SVG), a record (JSON) and the results.
     n_seeds : int
-        How many seeds: 0, 1, …; tables show mean and standard deviation.
+        How many seeds; tables show mean and standard deviation.
+    first_seed : int
+        The first of them; the others follow.
     methods : sequence of str, optional
-        Rows of the tables of methods; by default all but the exact ones and `pim-release`, which are slow.
+        Rows of the tables of methods; by default all but the exact ones and `pim-release`, which are slow. For
+        "living" rows of its own, by default all.
     exact : bool
         Also the rows that are computed as published: `gcd`, `pim-paper`, and Max-ACC in their ways.
     imbalance : float
         Largest class over the smallest in the long-tailed versions of balanced sets, which the figure of lambda
         shows; 0: no such versions.
+    mixes : sequence of {"even", "mostly-old"}
+        What comes later, for "living".
+    parts : int
+        In how many parts the samples of a stage come, for "living".
     device : str
     workers : int, optional
         Processes that compute at the same time, each with an equal share of the threads and a copy of the features;
@@ -87,6 +99,12 @@ def run_benchmark(
         raise InputError(f"there must be at least one seed; got {n_seeds}")
     if imbalance != 0 and not imbalance > 1:
         raise InputError(f"imbalance must be more than 1, or 0 for no long-tailed versions; got {imbalance}")
+    if first_seed < 0:
+        raise InputError(f"the first seed must be 0 or more; got {first_seed}")
+    if parts < 1:
+        raise InputError(f"the samples of a stage come in at least one part; got {parts}")
+    if not mixes or set(mixes) - set(MIXES):
+        raise InputError(f"mixes must be some of {', '.join(MIXES)}; got {', '.join(mixes) or 'none'}")
     workers = default_workers(device) if workers is None else workers
     if workers < 1:
         raise InputError(f"there must be at least one worker; got {workers}")
@@ -94,9 +112,11 @@ def run_benchmark(
         raise InputError("a benchmark runs in one process: start it without torchrun")
     check_target(out, folder=True, replace=check_results_folder)
     check_matplotlib()
-    chosen = methods_named(methods, exact)
+    wanted = [report for report in REPORTS.values() if name == report.name or (name == ALL and not report.alone)]
+    has_own_rows = any(report.alone for report in wanted)
+    rows = rows_named(methods) if has_own_rows else []
+    chosen = [] if has_own_rows else methods_named(methods, exact)
     keys = {method.key for method in chosen}
-    wanted = [report for report in REPORTS.values() if name in (ALL, report.name)]
     reports = [report for report in wanted if not report.methods or keys & set(report.methods)]
     if not reports:
         raise InputError(f"{name} needs one of the methods {', '.join(wanted[0].methods)}")
@@ -104,16 +124,18 @@ def run_benchmark(
     has_tails = imbalance and any(report.name in ("lambda", "datasets") for report in reports)
     balanced = [subject for subject in subjects if subject.deserves_a_tail] if has_tails else []
     tails = [subject.long_tailed(imbalance) for subject in balanced]
-    plan = Plan(subjects, tails, chosen, counters_for(chosen, exact))
+    counters = [] if has_own_rows else counters_for(chosen, exact)
+    plan = Plan(subjects, tails, chosen, counters, rows, mixes, parts)
+    seeds = range(first_seed, first_seed + n_seeds)
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
     jobs = [job for report in reports for job in report.jobs(plan)]
     say(expectation(jobs, n_seeds, device, workers))
-    results = run_jobs(jobs, range(n_seeds), out, device, say, workers)
+    results = run_jobs(jobs, seeds, out, device, say, workers)
     tables = [write_report(report, plan, results, out) for report in reports]
     record = {
         "benchmark": name,
-        "seeds": list(range(n_seeds)),
+        "seeds": list(seeds),
         "device": device_name(device),
         "workers": workers,
         "imbalance": imbalance,

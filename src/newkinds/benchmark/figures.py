@@ -1,4 +1,4 @@
-"""Figures of results: accuracies as dots, and the paper's figure of lambda.
+"""Figures of results: accuracies as dots or over stages, and the paper's figure of lambda.
 
 Drawn with matplotlib's objects, never through pyplot: nothing global changes, and the same numbers give the same
 SVG whatever style a user has set up.
@@ -239,6 +239,85 @@ def lambda_figure(panels: Sequence[LambdaPanel], path: str | Path) -> tuple[Path
         has_bands = any(std is not None for panel in panels for std in (panel.labelled_std, panel.all_std))
         _legend(figure, has_bands, across=int(width / 1.6))
         return _write(figure, path, "Accuracy over lambda, and how frequent the classes are")
+
+
+@dataclass(frozen=True)
+class StagePanel:
+    """One column of `stage_figure`: a set, with a curve for each row of its table.
+
+    Parameters
+    ----------
+    title : str
+    curves : sequence of mapping: row → (means, standard deviations or None)
+        Of each measure, from above to below: a number in percent for each stage.
+    """
+
+    title: str
+    curves: Sequence[Mapping[str, tuple[Sequence[float], Sequence[float] | None]]]
+
+
+def stage_figure(
+    title: str, panels: Sequence[StagePanel], measures: Sequence[str], path: str | Path
+) -> tuple[Path, Path]:
+    """Accuracy over stages: a column for each set, a line of panels for each measure, a curve for each row.
+
+    Parameters
+    ----------
+    title : str
+    panels : sequence of StagePanel
+    measures : sequence of str
+        What is measured.
+    path : path
+        Of the files, with or without an ending.
+
+    Returns
+    -------
+    (Path, Path)
+        The PNG and the SVG.
+    """
+    if not panels or any(len(panel.curves) != len(measures) for panel in panels):
+        raise InputError(f"there is nothing to draw in {title!r}: it needs sets, with curves of every measure")
+    rows = list(dict.fromkeys(row for panel in panels for curves in panel.curves for row in curves))
+    across = max(1, int(max(3.6, 0.7 + PANEL_WIDTH * len(panels)) / (0.5 + 0.065 * max(map(len, rows)))))
+    width = max(3.6, 0.7 + PANEL_WIDTH * len(panels))
+    height = 0.9 + 1.7 * len(measures) + 0.17 * -(-len(rows) // across)
+    with _drawing(width, height) as figure:
+        grid = figure.subplots(len(measures), len(panels), squeeze=False, sharex=True, sharey=True)
+        for panel, column in zip(panels, grid.T, strict=True):
+            _head(column[0], panel.title, PANEL_WIDTH - 0.1)
+            for axes, curves in zip(column, panel.curves, strict=True):
+                for row, (means, spread) in curves.items():
+                    place = rows.index(row)
+                    axes.errorbar(
+                        range(len(means)),
+                        means,
+                        yerr=spread,
+                        label=row,
+                        color=COLOURS[place % len(COLOURS)],
+                        marker=MARKERS[place % len(MARKERS)],
+                        markersize=3.5,
+                        linewidth=1.2,
+                        elinewidth=0.8,
+                    )
+                axes.grid(axis="y", color=GRID, linewidth=0.5)
+                axes.set_axisbelow(True)
+                axes.locator_params(axis="x", integer=True)
+            column[-1].set_xlabel("stage", color=INK)
+        for axes, measure in zip(grid[:, 0], measures, strict=True):
+            axes.set_ylabel(measure, color=INK)
+        handles = {
+            label: handle
+            for axes in grid.flat
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(
+            handles=[handles[row] for row in rows],
+            loc="outside lower center",
+            ncols=min(across, len(rows)),
+            frameon=False,
+            fontsize=7.5,
+        )
+        return _write(figure, path, title)
 
 
 def _curve(axes: "Axes", lams: Sequence[float], mean: Sequence[float], std: Sequence[float] | None) -> None:

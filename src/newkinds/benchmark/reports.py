@@ -1,7 +1,6 @@
 """From results to the paper's tables and figures: the jobs that each needs, and how it shows their results."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -28,6 +27,8 @@ from newkinds.benchmark.jobs import (
     Result,
     Starts,
 )
+from newkinds.benchmark.living.report import living_jobs, write_living
+from newkinds.benchmark.plan import Plan, Report, group_of_paper, value_of
 from newkinds.benchmark.runner import Results
 from newkinds.benchmark.subjects import MEAN, Subject
 from newkinds.benchmark.tables import Cell, Column, Row, Section, Table, Value, write_table
@@ -41,36 +42,6 @@ VARIANTS = (
     "for that set and seed (G from k-means, 3 restarts); ssKM: 10 restarts; L-BFGS."
 )
 START_LABELS = {"ssrandom": "class means, random samples", "sskm++": "k-means++ seeds", "sskm": "ssKM"}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a report is made of.
-
-    Attributes
-    ----------
-    subjects : sequence of Subject
-    tails : sequence of Subject
-        Long-tailed versions of the balanced ones, for the figure of lambda.
-    methods : sequence of Method
-    counters : sequence of Counter
-    """
-
-    subjects: Sequence[Subject]
-    tails: Sequence[Subject]
-    methods: Sequence[Method]
-    counters: Sequence[Counter]
-
-
-@dataclass(frozen=True)
-class Report:
-    """One of the benchmarks: the jobs that it needs, and what it writes."""
-
-    name: BenchmarkName
-    jobs: Callable[[Plan], list[Job]]
-    write: Callable[[Plan, Results, Path], Table]
-    methods: tuple[str, ...] = ()
-    """It needs at least one of these, if any are named."""
 
 
 def _fits(plan: Plan) -> list[Job]:
@@ -104,7 +75,7 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
     parts = ("K̂", "90 %", "error %")
     columns = [Column(subject.name, part) for subject in plan.subjects for part in parts]
     columns.append(Column("", "mean error %"))
-    columns += [Column(_paper(data), part) for data in _published(plan) for part in ("K̂", "error %")]
+    columns += [Column(group_of_paper(data), part) for data in plan.published for part in ("K̂", "error %")]
     rows, interval_notes = [], []
     chart: dict[str, dict[str, tuple[float, float | None]]] = {}
     for counter in plan.counters:
@@ -114,18 +85,18 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
         errors_of_sets = []
         for subject in plan.subjects:
             counts = results.of(Count(subject, counter))
-            error = _value([100 * abs(count["k"] / subject.n_categories - 1) for count in counts])
+            error = value_of([100 * abs(count["k"] / subject.n_categories - 1) for count in counts])
             intervals = [count["interval"] for count in counts if count["interval"] is not None]
             is_inside += [low <= subject.n_categories <= high for low, high in intervals]
             cells += [
-                _value([count["k"] for count in counts], digits=0),
+                value_of([count["k"] for count in counts], digits=0),
                 "{}–{}".format(*intervals[0]) if intervals else None,
                 error,
             ]
             errors_of_sets.append(error.mean)
             chart.setdefault(subject.name, {})[label] = (error.mean, error.std)
         cells.append(Value(float(np.mean(errors_of_sets))))
-        for data in _published(plan):
+        for data in plan.published:
             if paper is None:
                 cells += [None, None]
             else:
@@ -144,7 +115,7 @@ def _estimate_k(plan: Plan, results: Results, folder: Path) -> Table:
         *_row_notes(plan.counters),
         *interval_notes,
         *_paper_notes(plan, []),
-        *([_printed_means(), published.K_ERROR_NOTE] if _published(plan) else []),
+        *([_printed_means(), published.K_ERROR_NOTE] if plan.published else []),
     ]
     table = Table(
         "estimate-k",
@@ -322,12 +293,12 @@ def _lambda(plan: Plan, results: Results, folder: Path) -> Table:
                 subject.name,
                 [
                     Value(float(subject.class_sizes.max() / subject.class_sizes.min())),
-                    _value([result["lam"] for result in chosen], digits=2),
-                    _value([result["score"][0] for result in chosen]),
+                    value_of([result["lam"] for result in chosen], digits=2),
+                    value_of([result["score"][0] for result in chosen]),
                     Value(SHOWN_LAMS[best], digits=2),
-                    _value(curves[:, best].tolist()),
-                    _value(curves[:, 0].tolist()),
-                    _value(curves[:, -1].tolist()),
+                    value_of(curves[:, best].tolist()),
+                    value_of(curves[:, 0].tolist()),
+                    value_of(curves[:, -1].tolist()),
                 ],
             )
         )
@@ -365,6 +336,7 @@ REPORTS: dict[BenchmarkName, Report] = {
         Report("ablation", _ablations, _ablation),
         Report("init", _starts, _init),
         Report("lambda", _lambdas, _lambda),
+        Report("living", living_jobs, write_living, alone=True),
     )
 }
 
@@ -387,7 +359,7 @@ def _scored(
     given, are the rows of ours that maximise mutual information, which a column says.
     """
     groups = [subject.name for subject in plan.subjects] + [MEAN] * (len(plan.subjects) > 1)
-    groups += [_paper(data) for data in _published(plan)]
+    groups += [group_of_paper(data) for data in plan.published]
     columns = [Column(group, part) for group in groups for part in PARTS]
     if infomax is not None:
         columns.insert(0, Column("", "InfoMax"))
@@ -398,7 +370,7 @@ def _scored(
 
     def as_published(label: str | None) -> list[Cell]:
         cells: list[Cell] = []
-        for data in _published(plan):
+        for data in plan.published:
             figures = paper.get(str(label), {}).get(data)
             stds = deviations.get(str(label), {}).get(data, (None,) * 3)
             cells += [None] * 3 if figures is None else list(map(Value, figures, stds))
@@ -408,18 +380,18 @@ def _scored(
     for label, published_label, scores in rows:
         cells: list[Cell] = []
         for subject in plan.subjects:
-            values = [_value([score[part] for score in scores[subject]]) for part in range(3)]
+            values = [value_of([score[part] for score in scores[subject]]) for part in range(3)]
             short = label.removesuffix(HEAD) + " †" if label.endswith(HEAD) else label
             chart.setdefault(subject.name, {})[short] = (values[0].mean, values[0].std)
             cells += values
         if len(plan.subjects) > 1:
             means = np.mean([scores[subject] for subject in plan.subjects], axis=0)  # a row for each seed
-            cells += [_value(means[:, part].tolist()) for part in range(3)]
+            cells += [value_of(means[:, part].tolist()) for part in range(3)]
         table_rows.append(marked(label, [*cells, *as_published(published_label)], infomax))
     sections = [Section("", table_rows)]
     cited = dict.fromkeys(label for _, label, _ in rows if label is not None and label in paper)
-    if further and _published(plan):
-        not_ours = [None] * (len(groups) - len(_published(plan))) * len(PARTS)
+    if further and plan.published:
+        not_ours = [None] * (len(groups) - len(plan.published)) * len(PARTS)
         of_paper = None if infomax is None else published.INFOMAX
         along = [marked(label, [*not_ours, *as_published(label)], of_paper) for label in further]
         sections.append(Section("published, with an encoder trained along", along))
@@ -438,17 +410,8 @@ def _scored(
     return table
 
 
-def _published(plan: Plan) -> list[str]:
-    """The data sets of the paper that feature sets are made of, each once."""
-    return list(dict.fromkeys(subject.published for subject in plan.subjects if subject.published is not None))
-
-
-def _paper(data: str) -> str:
-    return f"{data}, published"
-
-
 def _paper_notes(plan: Plan, rows: Sequence[str]) -> list[str]:
-    if not _published(plan):
+    if not plan.published:
         return []
     notes = [f"Published figures: {published.CITATION}. They are on other features: do not compare them with ours."]
     like_released = [subject.name for subject in plan.subjects if subject.is_as_published]
@@ -465,11 +428,6 @@ def _scores(results: Sequence[Result]) -> list[list[float]]:
 
 def _nth_scores(results: Sequence[Result], i: int) -> list[list[float]]:
     return [result["scores"][i] for result in results]
-
-
-def _value(values: Sequence[float], digits: int = 1) -> Value:
-    """Mean, and the standard deviation of the sample if there are several."""
-    return Value(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None, digits)
 
 
 def write_report(report: Report, plan: Plan, results: Results, folder: Path) -> Table:

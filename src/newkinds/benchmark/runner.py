@@ -41,6 +41,10 @@ CODE = (
     "metrics.py",
     "labels.py",
     "benchmark/jobs.py",
+    "benchmark/living/jobs.py",
+    "benchmark/living/rows.py",
+    "benchmark/living/scores.py",
+    "benchmark/living/stream.py",
     "benchmark/partitions.py",
     "benchmark/subjects.py",
 )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from newkinds.commands.options import DeviceOption, Quiet
-from newkinds.names import BenchmarkName
+from newkinds.names import MIXES, BenchmarkName, Mix
 
 
 def benchmark(
@@ -18,8 +18,12 @@ def benchmark(
         "newkinds-benchmark"
     ),
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds; tables show mean ± standard deviation.")] = 5,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first of them; the others follow.")] = 0,
     methods: Annotated[
-        str | None, typer.Option(help="Rows of the tables, with commas between, such as pim,simgcd,sskm.")
+        str | None,
+        typer.Option(
+            help="Rows of the tables, with commas between, such as pim,simgcd,sskm; living: such as update,refit."
+        ),
     ] = None,
     exact: Annotated[
         bool,
@@ -31,6 +35,11 @@ def benchmark(
     imbalance: Annotated[
         float, typer.Option(help="Of the long-tailed versions of balanced sets in the figure of λ; 0: none.")
     ] = 50.0,
+    mix: Annotated[
+        Mix | None,
+        typer.Option(help="What comes later (living): all other classes, or few; by default both in turn."),
+    ] = None,
+    parts: Annotated[int, typer.Option(min=1, help="In how many parts the samples of a stage come (living).")] = 1,
     workers: Annotated[
         int | None, typer.Option(help="Processes that compute; on a CPU one for each core, up to 8.", min=1)
     ] = None,
@@ -54,9 +63,12 @@ def benchmark(
             features,
             out,
             n_seeds=seeds,
+            first_seed=first_seed,
             methods=None if methods is None else [key.strip() for key in methods.split(",")],
             exact=exact,
             imbalance=imbalance,
+            mixes=MIXES if mix is None else [mix],
+            parts=parts,
             device=device,
             workers=workers,
             say=say,

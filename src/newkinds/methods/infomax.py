@@ -9,14 +9,8 @@ import numpy.typing as npt
 from newkinds.engine import Partitioner, Run, category_means
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer, Outcome
-from newkinds.methods.parameters import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    POSITIVE_INTEGER,
-    Constraints,
-    checked_prototypes,
-    one_of,
-)
+from newkinds.methods.parameters import NOT_NEGATIVE, POSITIVE, POSITIVE_INTEGER, Constraints, one_of
+from newkinds.methods.prototypes import checked_prototypes
 from newkinds.methods.wariness import Excerpt
 from newkinds.names import AUTO, INITS, SEEDINGS, SOLVERS, CountRule, Init, Seeding, SolverName
 from newkinds.objective import Objective

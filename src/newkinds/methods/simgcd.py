@@ -19,7 +19,8 @@ from newkinds.methods.heads import (
     labelled_cross_entropy,
     mean_prediction_entropy,
 )
-from newkinds.methods.parameters import NOT_NEGATIVE, Constraints, checked_prototypes
+from newkinds.methods.parameters import NOT_NEGATIVE, Constraints
+from newkinds.methods.prototypes import checked_prototypes
 from newkinds.names import AUTO
 from newkinds.selection.n_categories import CategoryCount
 from newkinds.selection.problem import Problem

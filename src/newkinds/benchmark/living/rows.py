@@ -220,20 +220,22 @@ class Assign(Row):
 class NearestCentre(Row):
     """Mini-batch k-means with births by distance.
 
-    The centres are the means of the first model's categories. A sample that comes goes to the nearest centre and moves
-    it by 1 / count; one that is farther than `radius` is held back. Held samples are grouped by average linkage, up to
-    pairs √2 · `radius` apart on average, as two samples are that lie in different directions at `radius` from the same
-    centre; a group of 8 becomes a category.
+    The centres are the means of the first model's categories. A sample that comes goes to the nearest centre and
+    moves it by 1 / count; one that is farther than `radius` is held back. Held samples are grouped by average
+    linkage, up to pairs √2 · `radius` apart on average, as two samples are that lie in different directions at
+    `radius` from the same centre; a group of 8 becomes a category.
     """
 
     key = "kmeans"
     label = "mini-batch k-means, births by distance"
     note = (
-        "centres from the first model's categories; a sample farther than 95 % of the labelled ones are from theirs is "
-        "held back, and eight held samples that lie together are a category."
+        "centres from the first model's categories; a sample farther than 60 % of the labelled ones are from "
+        "theirs (by the truth the best share) is held back, and eight held samples that lie together are a "
+        "category."
     )
     cost = 450
-    QUANTILE = 0.95
+    QUANTILE = 0.6
+    """Of those from 0.3 to 0.95 the best by the truth, on average over CUB and BANKING77."""
     BATCH = 256
 
     def begin(self) -> None:
@@ -275,7 +277,7 @@ class NearestCentre(Row):
         return columns, np.sqrt(np.maximum(squares[np.arange(len(rows)), columns], 0))
 
     def _move(self, rows: IntArray, columns: IntArray) -> None:
-        """Move centres to the means of all samples that they have got; so do steps of 1 / count, one after another."""
+        """Move centres to the means of all samples they have got, as steps of 1 / count one after another do."""
         sums = self.centres * self.counts_of[:, None]
         np.add.at(sums, columns, self.features[rows])
         self.counts_of = self.counts_of + np.bincount(columns, minlength=len(self.ids))
@@ -321,8 +323,8 @@ class WarmSimGCD(Row):
     key = "simgcd"
     label = "SimGCD, head on frozen features, refitted warm"
     note = (
-        "on all samples at every stage; prototypes go on from those of the stage before, others start at random. It is "
-        "told the number of categories that the updates of Newkinds have found by then."
+        "on all samples at every stage; prototypes go on from those of the stage before, others start at "
+        "random. It is told the number of categories that the updates of Newkinds have found by then."
     )
     needs = "update"
     in_parts = False

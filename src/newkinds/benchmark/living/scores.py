@@ -1,12 +1,13 @@
 """How well somebody took in what came: accuracy, what was forgotten, what was born, what moved.
 
-All of it is of unlabelled samples, but for births and moves, and in percent. Categories are matched with the classes so
-that most samples agree, in two ways: once for each stage, which does not mind ids that change, or once for all stages
-together (*one matching*), which does.
+All of it is of unlabelled samples, but for births and moves, and in percent. Categories are matched with the
+classes so that most samples agree, in two ways: once for each stage, which does not mind ids that change, or
+once for all stages together (*one matching*), which does.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from newkinds.benchmark.living.stream import STAGES, Stream
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.metrics import accuracy, correct, match_categories
+from newkinds.metrics import accuracy, clustering_accuracy, match_categories
 
 DUE = 20
 """Samples of a class from which it should have a category."""
@@ -45,7 +46,7 @@ class State:
 
     @property
     def there(self) -> npt.NDArray[np.bool_]:
-        return self.categories != UNLABELLED
+        return np.asarray(self.categories != UNLABELLED)
 
 
 def score_states(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
@@ -72,12 +73,13 @@ def score_stages(stream: Stream, ends: Sequence[State]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `stages`: for each, All, Old and New of the samples that have come, under the matching of that stage, and
-        `one`, All under one matching. Old are classes that came at an earlier stage, New those that this stage
-        brings, None where there are none; at first, Old are the classes with labels. `mean`: of these over the stages
-        after the first. `final`: after the last stage, Old being the classes with labels. `forgotten`: by how much
-        the accuracy on the samples of the first stage has fallen, under one matching; `forgotten_own`: each time under
-        the matching of that stage.
+        `stages`: for each, All, Old and New of the samples that have come, under the matching of that stage,
+        and `one`, All under one matching. Old are classes that came at an earlier stage, New those that this
+        stage brings, None where there are none; at first, Old are the classes with labels. `mean`: of these
+        over the stages after the first. `final`: after the last stage, Old being the classes with labels.
+        `forgotten`: by how much the accuracy on the samples of the first stage has fallen, under one matching;
+        `forgotten_alone`: each time under the best match of these samples alone, which minds neither ids that
+        change nor what else they hold.
     """
     begins = first_stages(stream)
     rows = [np.flatnonzero(end.there & stream.unlabelled) for end in ends]
@@ -85,7 +87,7 @@ def score_stages(stream: Stream, ends: Sequence[State]) -> dict[str, Any]:
         np.concatenate([stream.truth[r] for r in rows]),
         np.concatenate([end.categories[r] for end, r in zip(ends, rows, strict=True)]),
     )
-    stages, rights, own_rights = [], [], []
+    stages, rights, alone = [], [], []
     for stage, (end, r) in enumerate(zip(ends, rows, strict=True)):
         truth, categories = stream.truth[r], end.categories[r]
         right = np.array([matching.get(int(c), UNLABELLED) for c in categories]) == truth
@@ -103,7 +105,7 @@ def score_stages(stream: Stream, ends: Sequence[State]) -> dict[str, Any]:
         )
         is_first = stream.stage[r] == 0
         rights.append(right[is_first].mean())
-        own_rights.append(correct(truth, categories)[is_first].mean())
+        alone.append(clustering_accuracy(truth[is_first], categories[is_first]))
         if stage == STAGES:
             known = accuracy(truth, categories, stream.known)
     return {
@@ -112,7 +114,7 @@ def score_stages(stream: Stream, ends: Sequence[State]) -> dict[str, Any]:
         "final": {"all": _percent(known.all), "old": _percent(known.old), "new": _percent(known.new)},
         "one": stages[-1]["one"],
         "forgotten": _percent(rights[0] - rights[-1]),
-        "forgotten_own": _percent(own_rights[0] - own_rights[-1]),
+        "forgotten_alone": _percent(alone[0] - alone[-1]),
     }
 
 
@@ -131,11 +133,11 @@ def score_births(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `born`: how many categories. `false`: how many of them are, after the last stage, a class that was there at
-        first, or have no samples. `second`: how many are a class that an earlier born one is already. `due`: classes
-        that come later and of which 20 samples came; `found`: how many of these were a born category by the end of the
-        stage that brought the 20th. `delay`: of a class that was born, how many of its samples had come by then, the
-        median; None if nothing was born.
+        `born`: how many categories. `false`: how many of them are, after the last stage, a class that was there
+        at first, or have no samples. `second`: how many are a class that an earlier born one is already. `due`:
+        how many classes come later and have 20 samples; `found`: how many of these were a born category by the
+        end of the stage that brought the 20th. `delay`: of a class that was born, how many of its samples had
+        come by then, the median; None if nothing was born.
     """
     coming = np.setdiff1d(np.unique(stream.truth), stream.first)
     born: list[int] = []
@@ -182,7 +184,7 @@ def score_moves(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
     """
     begins = first_stages(stream)
     shares: list[list[float]] = [[] for _ in range(STAGES)]
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in pairwise(states):
         was_there = before.there
         moved = (before.categories != after.categories)[was_there].mean()
         shares[after.stage - 1].append(100 * float(moved))

@@ -1,8 +1,8 @@
 """The stages in which the samples of a set come, after the protocol of continual category discovery.
 
-Half of the classes are there at first, with 60 % of their samples; four fifths of these classes are known, by labels of
-half of those samples. The rest of their samples and the other classes come over five stages: a class with 70 % of its
-samples at its first stage, with the others later. Nothing that comes has a label.
+Half of the classes are there at first, with 60 % of their samples; four fifths of these classes are known, by
+labels of half of those samples. The rest of their samples and the other classes come over five stages: a class
+with 70 % of its samples at its first stage, with the others later. Nothing that comes has a label.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Stream:
 
     @property
     def unlabelled(self) -> npt.NDArray[np.bool_]:
-        return self.labels == UNLABELLED
+        return np.asarray(self.labels == UNLABELLED)
 
     @property
     def first_rows(self) -> IntArray:
