@@ -206,12 +206,15 @@ def test_other_sets_are_none_of_the_papers():
 
 @pytest.mark.parametrize("name", ["CIFAR100", "ImageNet-100"])
 def test_in_published_stages_all_is_the_mean_of_old_and_new_by_their_classes(name: str) -> None:
-    """Both have test sets of even size, 50 classes at first and 10 more in each stage."""
-    for cells in CONTINUAL.values():
+    """Both have test sets of even size, 50 classes at first and 10 more in each stage; one figure is printed so."""
+    odd = []
+    for row, cells in CONTINUAL.items():
         assert len(cells[name].stages) == 5
-        for n_earlier, stage in zip(range(50, 100, 10), cells[name].stages, strict=True):
-            mean = (n_earlier * stage.old + 10 * stage.new) / (n_earlier + 10)
-            assert stage.all == pytest.approx(mean, abs=0.02)
+        for place, stage in enumerate(cells[name].stages):
+            mean = ((50 + 10 * place) * stage.old + 10 * stage.new) / (60 + 10 * place)
+            if stage.all != pytest.approx(mean, abs=0.02):
+                odd.append((row, place + 1, stage.all))
+    assert odd == ([("MetaGCD", 2, 73.79)] if name == "ImageNet-100" else [])
 
 
 @pytest.mark.parametrize(("name", "means"), [("CIFAR100", (69.00, 71.82, 51.36)), ("CUB", (68.88, 71.29, 53.13))])

@@ -20,7 +20,6 @@ from newkinds.names import Mix
 
 PARTS = ("all", "old", "new")
 LARGEST: dict[str, Literal["largest", "smallest"]] = dict.fromkeys(("All", "Old", "New", "one matching"), "largest")
-SHORT = {Refit: "fitted again", Assign: "first model only"}
 PROTOCOL = (
     "Half of the classes are there at first, with 60 % of their samples; four fifths of these classes have "
     "labels on half of those. The other samples come over five stages without labels; a class with 70 % of its"
@@ -36,10 +35,11 @@ MEASURES = (
     " one matching."
 )
 BIRTHS = (
-    "A category is the class that most of its samples are of. False: born categories that are, in the end, a "
-    "class that was there at first; second: a class that an earlier born one is. Found: of the classes of "
-    f"which {DUE} samples came, those that were a born category by the end of the stage that brought the last "
-    "of these. Delay: how many samples of a class had come when it was born, the median."
+    "A category is the class that most of its samples are of. False: born categories that are, at their birth,"
+    " a class that a category was already; of first: those that are, in the end, a class that was there at "
+    f"first, which the first model may have missed. Found: of the classes of which {DUE} samples came, those "
+    "that were a born category by the end of the stage that brought the last of these. Delay: how many samples"
+    " of a class had come when it was born, the median."
 )
 MOVES = (
     "Moved: samples of before that get another id in an update, on average; quiet: in stages that bring no new"
@@ -65,10 +65,7 @@ def write_living(plan: Plan, results: Results, folder: Path) -> Table:
     panels = [
         StagePanel(
             title,
-            [
-                {SHORT.get(row, row.label.split(",")[0]): _curve(of_row, measure) for row, of_row in rows.items()}
-                for measure in ("all", "one")
-            ],
+            [{row.short: _curve(of_row, measure) for row, of_row in rows.items()} for measure in ("all", "one")],
         )
         for title, rows in streams.items()
     ]
@@ -87,7 +84,7 @@ COLUMNS: dict[Column, Measure] = {
     Column("forgotten", "points, one matching"): lambda result: result["forgotten"],
     Column("births", "born"): lambda result: result["born"],
     Column("births", "false"): lambda result: result["false"],
-    Column("births", "second"): lambda result: result["second"],
+    Column("births", "of first"): lambda result: result["of_first"],
     Column("births", "found %"): lambda result: 100 * result["found"] / result["due"] if result["due"] else None,
     Column("births", "delay"): lambda result: result["delay"],
     Column("samples", "moved %"): lambda result: result["moved"],

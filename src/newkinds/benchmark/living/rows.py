@@ -55,6 +55,8 @@ class Row(ABC):
 
     key: ClassVar[str]
     label: ClassVar[str]
+    short: ClassVar[str]
+    """Its name in the figure."""
     note: ClassVar[str] = ""
     needs: ClassVar[str | None] = None
     """The row from which it takes the number of categories."""
@@ -117,6 +119,7 @@ class Update(Row):
 
     key = "update"
     label = "Newkinds, updates"
+    short = "updates"
     note = "what fits is assigned, strangers are held back, and born when they agree (`newkinds update`)."
     cost = 500
 
@@ -161,6 +164,7 @@ class Refit(Row):
 
     key = "refit"
     label = "Newkinds, everything fitted again"
+    short = "fitted again"
     note = "`PIM()` on all samples at every stage, the number of categories unknown; its ids are new each time."
     in_parts = False
     cost = 3000
@@ -188,6 +192,7 @@ class Assign(Row):
 
     key = "assign"
     label = "Newkinds, the first model only"
+    short = "first model only"
     note = "what comes gets the first model's answer; nothing is born."
     cost = 450
 
@@ -228,6 +233,7 @@ class NearestCentre(Row):
 
     key = "kmeans"
     label = "mini-batch k-means, births by distance"
+    short = "mini-batch k-means"
     note = (
         "centres from the first model's categories; a sample farther than 60 % of the labelled ones are from "
         "theirs (by the truth the best share) is held back, and eight held samples that lie together are a "
@@ -322,6 +328,7 @@ class WarmSimGCD(Row):
 
     key = "simgcd"
     label = "SimGCD, head on frozen features, refitted warm"
+    short = "SimGCD, warm"
     note = (
         "on all samples at every stage; prototypes go on from those of the stage before, others start at "
         "random. It is told the number of categories that the updates of Newkinds have found by then."

@@ -133,44 +133,50 @@ def score_births(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `born`: how many categories. `false`: how many of them are, after the last stage, a class that was there
-        at first, or have no samples. `second`: how many are a class that an earlier born one is already. `due`:
-        how many classes come later and have 20 samples; `found`: how many of these were a born category by the
-        end of the stage that brought the 20th. `delay`: of a class that was born, how many of its samples had
-        come by then, the median; None if nothing was born.
+        `born`: how many categories. `false`: how many of them were a class, when they were born, that a
+        category was already. `of_first`: how many are, after the last stage, a class that was there at first,
+        or have no samples; the first model may have missed that class. `due`: how many classes come later and
+        have 20 samples; `found`: how many of these were a born category by the end of the stage that brought
+        the 20th. `delay`: of a class that was born, how many of its samples had come by then, the median; None
+        if nothing was born.
     """
     coming = np.setdiff1d(np.unique(stream.truth), stream.first)
     born: list[int] = []
     come_by_birth: dict[int, int] = {}
     due: set[int] = set()
-    n_found = 0
+    n_false = n_found = 0
+    before: set[int] = set()
     for i, state in enumerate(states):
+        tops = main_classes(stream, state)
+        for category in sorted(state.born):
+            n_false += category not in tops or tops[category] in before
+            before |= {tops[category]} if category in tops else set()
+        before = set(tops.values())
         born += state.born
-        is_now = {top for category in born if (top := main_class(stream, state, category)) is not None}
+        is_now = {tops[category] for category in born if category in tops}
         counts = np.bincount(stream.truth[state.there], minlength=int(stream.truth.max()) + 1)
-        for category in is_now & set(coming.tolist()):
-            come_by_birth.setdefault(category, int(counts[category]))
+        for cls in is_now & set(coming.tolist()):
+            come_by_birth.setdefault(cls, int(counts[cls]))
         if i + 1 == len(states) or states[i + 1].stage > state.stage:
             newly_due = set(coming[counts[coming] >= DUE].tolist()) - due
             due |= newly_due
             n_found += len(newly_due & is_now)
-    tops = [main_class(stream, states[-1], category) for category in born]
-    are_false = [top is None or top in stream.first for top in tops]
-    real = [top for top, is_false in zip(tops, are_false, strict=True) if not is_false]
     return {
         "born": len(born),
-        "false": sum(are_false),
-        "second": len(real) - len(set(real)),
+        "false": n_false,
+        "of_first": sum(category not in tops or tops[category] in stream.first for category in born),
         "due": len(due),
         "found": n_found,
         "delay": float(np.median(list(come_by_birth.values()))) if come_by_birth else None,
     }
 
 
-def main_class(stream: Stream, state: State, category: int) -> int | None:
-    """The class that most samples of a category are of; None if it has none."""
-    members = stream.truth[state.categories == category]
-    return int(np.bincount(members).argmax()) if len(members) else None
+def main_classes(stream: Stream, state: State) -> dict[int, int]:
+    """Category → the class that most of its samples are of; of equal ones the first."""
+    ids, columns = np.unique(state.categories[state.there], return_inverse=True)
+    counts = np.zeros((len(ids), int(stream.truth.max()) + 1), dtype=np.int64)
+    np.add.at(counts, (columns, stream.truth[state.there]), 1)
+    return dict(zip(ids.tolist(), counts.argmax(1).tolist(), strict=True))
 
 
 def score_moves(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
