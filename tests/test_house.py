@@ -213,7 +213,8 @@ PARTS_OF_METHODS = ("refitting", "regrouping", "updating", "wariness")
 
 def test_every_file_of_the_methods_is_a_method_or_shared_by_some() -> None:
     files = {path.stem for path in (SOURCE / "methods").glob("*.py")}
-    assert files == set(METHODS) | {"__init__", "base", "parameters", "infomax", "heads", *PARTS_OF_METHODS}
+    shared = {"__init__", "base", "parameters", "prototypes", "infomax", "heads", *PARTS_OF_METHODS}
+    assert files == set(METHODS) | shared
     for name, method in METHODS.items():
         assert method.__module__ == f"newkinds.methods.{name}"
 

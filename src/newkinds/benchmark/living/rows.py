@@ -121,7 +121,7 @@ class Update(Row):
     label = "Newkinds, updates"
     short = "updates"
     note = "what fits is assigned, strangers are held back, and born when they agree (`newkinds update`)."
-    cost = 500
+    cost = 160
 
     def begin(self) -> None:
         self.model = self.first().model
@@ -167,7 +167,7 @@ class Refit(Row):
     short = "fitted again"
     note = "`PIM()` on all samples at every stage, the number of categories unknown; its ids are new each time."
     in_parts = False
-    cost = 3000
+    cost = 2000
 
     def begin(self) -> None:
         self._adopt(self.first().model, self.stream.first_rows)
@@ -194,7 +194,7 @@ class Assign(Row):
     label = "Newkinds, the first model only"
     short = "first model only"
     note = "what comes gets the first model's answer; nothing is born."
-    cost = 450
+    cost = 80
 
     def begin(self) -> None:
         self.model = self.first().model
@@ -239,7 +239,7 @@ class NearestCentre(Row):
         "theirs (by the truth the best share) is held back, and eight held samples that lie together are a "
         "category."
     )
-    cost = 450
+    cost = 80
     QUANTILE = 0.6
     """Of those from 0.3 to 0.95 the best by the truth, on average over CUB and BANKING77."""
     BATCH = 256
@@ -335,7 +335,7 @@ class WarmSimGCD(Row):
     )
     needs = "update"
     in_parts = False
-    cost = 350
+    cost = 90
 
     def begin(self) -> None:
         self.prototypes: npt.NDArray[np.float32] = np.zeros((0, self.stream.features.shape[1]), dtype=np.float32)
