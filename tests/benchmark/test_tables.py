@@ -127,6 +127,18 @@ def test_a_data_set_is_one_column_in_markdown_and_wide_tables_are_set_in_blocks(
     assert len(cells_of(text, "*measured here*")) == 2
 
 
+@pytest.mark.parametrize("written", [to_markdown, to_latex])
+def test_a_block_leaves_out_a_section_that_has_nothing_in_it(written):
+    """The last data sets stand in a block of their own."""
+    lacking = Section("lacking", [Row(f"some {'long' * 15}", [Value(3.0)] * 3 + [None] * 15)])
+    empty = Section("empty", [Row("nothing", [None] * 18)])
+    text = written(Table("main", "Accuracy", COLUMNS, [MEASURED, lacking, empty]))
+    n_blocks = len(re.findall(r"GCD", text))
+    assert n_blocks > 1
+    assert len(re.findall(r"lacking", text)) == len(re.findall(r"some", text)) == 1
+    assert len(re.findall(r"nothing", text)) == n_blocks
+
+
 def test_lines_of_a_markdown_table_are_of_one_length():
     for block in to_markdown(BIG).split("\n\n"):
         if block.startswith("|"):

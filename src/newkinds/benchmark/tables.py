@@ -199,21 +199,25 @@ def to_markdown(table: Table, *, level: int = 1) -> str:
     if len(several) == 1:
         lines += [f"Each cell: {' / '.join(map(_markdown_text, *several))}.", ""]
 
-    body: list[list[str]] = []
+    grid = [[_markdown_text(table.corner), *head]]
+    section_of: list[Section | None] = [None]
     for s, section in enumerate(table.sections):
         if section.title:
-            body.append([f"*{_markdown_text(section.title)}*", *[""] * len(groups)])
+            grid.append([f"*{_markdown_text(section.title)}*", *[""] * len(groups)])
         for r, row in enumerate(section.rows):
             cells = [_markdown_cell(row, group, best[s][r]) for group in groups]
-            body.append([_markdown_text(row.label), *cells])
-    grid = [[_markdown_text(table.corner), *head], *body]
+            grid.append([_markdown_text(row.label), *cells])
+        section_of += [section] * (len(grid) - len(section_of))
 
     widths = [max(len(line[i]) for line in grid) for i in range(len(groups) + 1)]
     # The marks of bold take no room on the page; three characters are the margins of a cell.
     seen = [3 + max(len(line[i].replace("**", "")) for line in grid) for i in range(1, len(groups) + 1)]
     for block in _blocks(seen, MARKDOWN_WIDTH - _label_width(table) - 3):
         columns = [0, *(i + 1 for i in block)]
-        for n, line in enumerate(grid):
+        shown = [i for number in block for i in groups[number]]
+        for n, (line, of_section) in enumerate(zip(grid, section_of, strict=True)):
+            if of_section is not None and _is_blank(of_section, shown):
+                continue
             padded = [line[0].ljust(widths[0]), *(line[i].rjust(widths[i]) for i in columns[1:])]
             lines.append(f"| {' | '.join(padded)} |")
             if n == 0:
@@ -294,6 +298,12 @@ def _best(table: Table) -> list[list[set[int]]]:
                 for r in (r for r, number in numbers.items() if number == best):
                     marked[r].add(i)
     return marks
+
+
+def _is_blank(section: Section, columns: Sequence[int]) -> bool:
+    """Whether it has something, but not in these columns: a block of them leaves it out."""
+    in_columns = any(row.cells[i] is not None for row in section.rows for i in columns)
+    return not in_columns and any(cell is not None for row in section.rows for cell in row.cells)
 
 
 def _label_width(table: Table) -> int:
@@ -423,6 +433,8 @@ def _latex_block(table: Table, groups: Sequence[Sequence[int]], best: list[list[
     names = [_latex_text(table.columns[i].name) for i in columns]
     lines += [f"{_latex_text(table.corner)} & {' & '.join(names)} \\\\"]
     for s, section in enumerate(table.sections):
+        if _is_blank(section, columns):
+            continue
         lines.append("\\midrule")
         if section.title:
             lines.append(f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{\\emph{{{_latex_text(section.title)}}}}} \\\\")
