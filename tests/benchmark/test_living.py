@@ -392,6 +392,7 @@ def test_published_figures_and_shares_of_a_refit_stand_in_the_table(
     assert float(cells[Update.label, "an update", "% of refit"]) == pytest.approx(100 / 11)
     assert cells[Refit.label, "an update", "% of refit"] == ""
     assert float(cells[Update.label, "births", "found %"]) == 75
+    assert cells[Refit.label, "births", "found %"] == ""  # its ids are new each time
     assert float(cells[Refit.label, "mean of stages", "All"]) == 10.5
     text = (tmp_path / "out" / "living.md").read_text("utf-8")
     assert "*cub, even*" in text

@@ -73,6 +73,7 @@ def write_living(plan: Plan, results: Results, folder: Path) -> Table:
     return _table(plan, streams)
 
 
+BIRTH_GROUP = "births"
 Measure = Callable[[Result], float | None]
 COLUMNS: dict[Column, Measure] = {
     Column("mean of stages", "All"): lambda result: result["mean"]["all"],
@@ -82,11 +83,11 @@ COLUMNS: dict[Column, Measure] = {
     Column("at the end", "one matching"): lambda result: result["one"],
     Column("forgotten", "points"): lambda result: result["forgotten_alone"],
     Column("forgotten", "points, one matching"): lambda result: result["forgotten"],
-    Column("births", "born"): lambda result: result["born"],
-    Column("births", "false"): lambda result: result["false"],
-    Column("births", "of first"): lambda result: result["of_first"],
-    Column("births", "found %"): lambda result: 100 * result["found"] / result["due"] if result["due"] else None,
-    Column("births", "delay"): lambda result: result["delay"],
+    Column(BIRTH_GROUP, "born"): lambda result: result["born"],
+    Column(BIRTH_GROUP, "false"): lambda result: result["false"],
+    Column(BIRTH_GROUP, "of first"): lambda result: result["of_first"],
+    Column(BIRTH_GROUP, "found %"): lambda result: 100 * result["found"] / result["due"] if result["due"] else None,
+    Column(BIRTH_GROUP, "delay"): lambda result: result["delay"],
     Column("samples", "moved %"): lambda result: result["moved"],
     Column("samples", "moved %, quiet"): lambda result: result["moved_quiet"],
     Column("an update", "seconds"): lambda result: max(map(max, result["seconds_of_updates"])),
@@ -109,7 +110,12 @@ def _table(plan: Plan, streams: Streams) -> Table:
                 TableRow(
                     row.label,
                     [
-                        *(_cell([measure(result) for result in of_row]) for measure in COLUMNS.values()),
+                        *(
+                            _cell([measure(result) for result in of_row])
+                            if row.keeps_ids or column.group != BIRTH_GROUP
+                            else None
+                            for column, measure in COLUMNS.items()
+                        ),
                         _cell(_shares_of_refit(row, rows)),
                     ],
                 )

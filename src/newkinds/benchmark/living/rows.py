@@ -62,6 +62,8 @@ class Row(ABC):
     """The row from which it takes the number of categories."""
     in_parts: ClassVar[bool] = True
     """Whether it takes an arrival in parts, where that is asked for."""
+    keeps_ids: ClassVar[bool] = True
+    """Whether a category stays the same from stage to stage; otherwise none is born."""
     cost: ClassVar[float] = 100.0
     """See `newkinds.benchmark.jobs.Method`."""
 
@@ -167,6 +169,7 @@ class Refit(Row):
     short = "fitted again"
     note = "`PIM()` on all samples at every stage, the number of categories unknown; its ids are new each time."
     in_parts = False
+    keeps_ids = False
     cost = 2000
 
     def begin(self) -> None:
