@@ -57,7 +57,7 @@ def living_jobs(plan: Plan) -> list[Job]:
 def write_living(plan: Plan, results: Results, folder: Path) -> Table:
     """The table, with a second one of every stage, and the figure."""
     streams = {
-        _title(subject, mix, plan): {row: results.of(Live(subject, row, mix, plan.parts)) for row in plan.rows}
+        _title(subject, mix): {row: results.of(Live(subject, row, mix, plan.parts)) for row in plan.rows}
         for subject in plan.subjects
         for mix in plan.mixes
     }
@@ -97,7 +97,7 @@ Streams = Mapping[str, Mapping[type[Row], Sequence[Result]]]
 """Set and mix → row → the results of the seeds."""
 
 
-def _title(subject: Subject, mix: Mix, plan: Plan) -> str:
+def _title(subject: Subject, mix: Mix) -> str:
     return f"{subject.name}, {mix.replace('-', ' ')}"
 
 
