@@ -21,7 +21,7 @@ from newkinds.data.labelling import LabelRules
 from newkinds.data.parquet import ID, NUMERIC_TYPES, ParquetFiles
 from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
 from newkinds.data.sources import kind_of, place_of
-from newkinds.data.streams import holds_features, read_items, read_stream
+from newkinds.data.streams import Ids, PatientStream, holds_features, read_items, read_stream
 from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
 from newkinds.errors import InputError
@@ -62,12 +62,15 @@ class Samples:
         Their own columns.
     first_row : int
         The row that they begin with, for errors.
+    made_up : frozenset of str
+        Ids that did not come with them: their numbers in a stream.
     """
 
     ids: Any
     features: npt.NDArray[Any]
     others: pa.Table
     first_row: int = 0
+    made_up: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -211,7 +214,7 @@ def new_samples(
 
 
 def streamed_samples(
-    model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding, summary: Summary
+    model: CategoryDiscoverer, stream: BufferedReader | PatientStream, encoding: Encoding, summary: Summary
 ) -> Iterator[Samples]:
     """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths.
 
@@ -220,7 +223,7 @@ def streamed_samples(
     record = model.encoder_
     if record is None or holds_features(stream, model.n_features_in_):
         for ids, features, others in read_stream(stream, model.n_features_in_):
-            yield Samples(ids, features, _texts_table(others))
+            yield Samples(ids, features, _texts_table(others), made_up=_made_up(ids))
         return
     kind, key = record["kind"], "text" if record["kind"] == "texts" else "path"
     encoder = encoder_for(record, kind, encoding)
@@ -230,7 +233,12 @@ def streamed_samples(
         collection = RawCollection(kind, items, tuple(names), unlabelled, others={key: texts, **others})
         encoded = as_features(collection, encoding, encoder)
         summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
-        yield Samples(encoded.sample_ids(), encoded.features, _texts_table(encoded.others))
+        others_table = _texts_table(encoded.others)
+        yield Samples(encoded.sample_ids(), encoded.features, others_table, made_up=_made_up(names))
+
+
+def _made_up(ids: Ids) -> frozenset[str]:
+    return frozenset(name for name, is_given in zip(ids, ids.given, strict=True) if not is_given)
 
 
 def _texts_table(columns: Mapping[str, Sequence[str | None]]) -> pa.Table:

@@ -45,7 +45,7 @@ def update(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(help="Keep at most so many samples of a kind, beside labelled ones; by default all.", min=1),
+        typer.Option(help="Keep at most so many samples of a kind, labelled ones first; by default all.", min=1),
     ] = None,
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
@@ -60,7 +60,8 @@ def update(
     """Put new samples into a run: its kinds stay, and new ones are born.
 
     What fits is assigned. What is like nothing seen is held back, until enough of it agrees to be a kind.
-    Labels of the new samples count, also new names. `newkinds undo` goes back.
+    Labels of the new samples count, also new names. `newkinds undo` goes back. Samples that `newkinds watch` has
+    left waiting are taken in first.
     """
     from rich.console import Console
 
