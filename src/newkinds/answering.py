@@ -62,15 +62,15 @@ class Samples:
         Their own columns.
     first_row : int
         The row that they begin with, for errors.
-    made_up : frozenset of str
-        Ids that did not come with them: their numbers in a stream.
+    given : sequence of bool, optional
+        Which ids came with the samples; the others are their numbers in a stream. By default all did.
     """
 
     ids: Any
     features: npt.NDArray[Any]
     others: pa.Table
     first_row: int = 0
-    made_up: frozenset[str] = frozenset()
+    given: Sequence[bool] | None = None
 
 
 @dataclass
@@ -223,7 +223,7 @@ def streamed_samples(
     record = model.encoder_
     if record is None or holds_features(stream, model.n_features_in_):
         for ids, features, others in read_stream(stream, model.n_features_in_):
-            yield Samples(ids, features, _texts_table(others), made_up=_made_up(ids))
+            yield Samples(ids, features, _texts_table(others), given=ids.given)
         return
     kind, key = record["kind"], "text" if record["kind"] == "texts" else "path"
     encoder = encoder_for(record, kind, encoding)
@@ -233,12 +233,14 @@ def streamed_samples(
         collection = RawCollection(kind, items, tuple(names), unlabelled, others={key: texts, **others})
         encoded = as_features(collection, encoding, encoder)
         summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
-        others_table = _texts_table(encoded.others)
-        yield Samples(encoded.sample_ids(), encoded.features, others_table, made_up=_made_up(names))
+        ids, others_table = encoded.sample_ids(), _texts_table(encoded.others)
+        yield Samples(ids, encoded.features, others_table, given=_given(names, ids))
 
 
-def _made_up(ids: Ids) -> frozenset[str]:
-    return frozenset(name for name, is_given in zip(ids, ids.given, strict=True) if not is_given)
+def _given(names: Ids, remaining: Sequence[str]) -> list[bool]:
+    """Which of the ids that remain, in their order, came with the samples."""
+    pairs = zip(names, names.given, strict=True)
+    return [next(is_given for name, is_given in pairs if name == wanted) for wanted in remaining]
 
 
 def _texts_table(columns: Mapping[str, Sequence[str | None]]) -> pa.Table:

@@ -64,7 +64,8 @@ class Watch:
         """The answers to samples as they come; at their end the run is updated with the rest."""
         for block in samples:
             table = answers_table(self.model, block.ids, block.features)
-            ids = [None if name in block.made_up else str(name) for name in block.ids]
+            given = block.given or [True] * len(block.features)
+            ids = [str(name) if is_given else None for name, is_given in zip(block.ids, given, strict=True)]
             texts = block.others["text"].to_pylist() if "text" in block.others.column_names else None
             self._waiting.append(ids, block.features, texts)
             yield table
