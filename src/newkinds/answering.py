@@ -233,8 +233,8 @@ def streamed_samples(
         collection = RawCollection(kind, items, tuple(names), unlabelled, others={key: texts, **others})
         encoded = as_features(collection, encoding, encoder)
         summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
-        ids, others_table = encoded.sample_ids(), _texts_table(encoded.others)
-        yield Samples(ids, encoded.features, others_table, given=_given(names, ids))
+        remaining, others_table = encoded.sample_ids(), _texts_table(encoded.others)
+        yield Samples(remaining, encoded.features, others_table, given=_given(names, remaining))
 
 
 def _given(names: Ids, remaining: Sequence[str]) -> list[bool]:

@@ -73,9 +73,9 @@ def test_ids_that_come_again_are_answered_and_not_taken_in(run):
 
 def test_samples_without_an_id_get_one(run):
     text = b"[" + b"]\n[".join(",".join(map(str, row)).encode() for row in blobs(3, 1)[0].tolist()) + b"]\n"
-    result = invoke("watch", run, "-", stdin=text + lines(["1", ""], seed=2))
-    assert [row["id"] for row in rows_of(result.stdout)] == ["0", "1", "2", "1", ""]
-    assert read_predictions(run)["id"].to_pylist()[len(X) :] == [*(f"0002/{n}" for n in range(3)), "1", "0002/4"]
+    result = invoke("watch", run, "-", stdin=text + lines(["x", ""], seed=2))
+    assert [row["id"] for row in rows_of(result.stdout)] == ["0", "1", "2", "x", ""]
+    assert read_predictions(run)["id"].to_pylist()[len(X) :] == [*(f"0002/{n}" for n in range(3)), "x", "0002/4"]
 
 
 def test_what_was_answered_before_a_bad_line_waits(run):
