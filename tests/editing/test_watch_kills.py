@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
@@ -27,7 +28,8 @@ from tests.editing.test_updating import KINDS, LABELS, X
 
 pytestmark = pytest.mark.slow
 
-BLOCK, EVERY = 8, 24
+BLOCK, EVERY, UNNAMED = 8, 24, 2
+"""Samples of a block, samples between two updates, and how many of each block come without an id."""
 STREAM = blobs(KINDS + 1, 8, seed=1)[0][np.random.default_rng(0).permutation(8 * (KINDS + 1))]
 """Samples of which some are of a kind that is born on the way."""
 NOTHING = pa.table({})
@@ -50,7 +52,8 @@ def run(living: Path, tmp_path: Path) -> Path:
 def blocks(first: int = 0, last: int = len(STREAM)) -> Iterator[Samples]:
     for start in range(first, last, BLOCK):
         rows = range(start, min(start + BLOCK, last))
-        yield Samples([f"s{row}" for row in rows], STREAM[rows.start : rows.stop], NOTHING)
+        given = [row % BLOCK >= UNNAMED for row in rows]
+        yield Samples([f"s{row}" for row in rows], STREAM[rows.start : rows.stop], NOTHING, given=given)
 
 
 def watch(run: Path, answers: Path, samples: Iterator[Samples]) -> None:
@@ -58,6 +61,7 @@ def watch(run: Path, answers: Path, samples: Iterator[Samples]) -> None:
     with waiting_samples(run) as waiting, answers.open("ab", buffering=0) as file:
         for table in Watch(run, waiting, EVERY, None, lambda _: None).answers(samples):
             file.write("".join(f"{name}\n" for name in table["id"].to_pylist()).encode())
+            os.fsync(file.fileno())  # a moment to die at: the answers are out
 
 
 def watch_all(run: Path, answers: Path) -> None:
@@ -124,7 +128,9 @@ def undisturbed(living: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 def leave_waiting(run: Path) -> None:
     with waiting_samples(run) as waiting:
         for block in blocks(0, 40):
-            waiting.append(list(block.ids), block.features)
+            assert block.given is not None
+            ids = [name if is_given else None for name, is_given in zip(block.ids, block.given, strict=True)]
+            waiting.append(ids, block.features)
 
 
 def check_whole(run: Path) -> None:
@@ -145,17 +151,24 @@ def check_ids_and_names(before: Path, run: Path) -> None:
     assert len(set(after["id"].to_pylist())) == len(after)
 
 
+def times_there(run: Path) -> npt.NDArray[np.int64]:
+    """How often each sample of the stream is in the run, whatever it is called there."""
+    features = np.asarray(EditedRun(run).features, dtype=np.float32)[len(X) :]
+    return np.asarray((STREAM @ features.T > 0.9999).sum(axis=1))
+
+
 def go_on_watching(living: Path, run: Path, answers: Path) -> None:
-    """The next command: the rest of the stream from the last answer on, some of it a second time."""
+    """The next command: the stream goes on after the last answer."""
     check_whole(run)
-    answered = answers.read_text().split() if answers.is_file() else []
-    with waiting_samples(run) as waiting:
-        names = {name for block in waiting.read() for name in block.ids}
-    assert set(answered) <= names | set(read_predictions(run)["id"].to_pylist())
-    watch(run, answers, blocks(max(len(answered) - BLOCK, 0)))
+    n_answered = len(answers.read_text().split()) if answers.is_file() else 0
+    watch(run, answers, blocks(n_answered))
     check_whole(run)
     check_ids_and_names(living, run)
-    assert sorted(read_predictions(run)["id"].to_pylist()[len(X) :]) == sorted(ids_from(0))
+    times = times_there(run)
+    is_named = np.arange(len(STREAM)) % BLOCK >= UNNAMED
+    assert (times[is_named] == 1).all()
+    assert (times[:n_answered] == 1).all()
+    assert (times[n_answered:] >= 1).all()  # what has no name, and no answer went out, came again
     assert not (run / "waiting.samples").exists()
     assert [path.name for path in (run / "versions").iterdir() if path.name.startswith(".")] == []
 
@@ -194,9 +207,8 @@ def test_updating_killed_at_a_call_loses_nothing(
     there = set(read_predictions(run)["id"].to_pylist())
     arrived = [name in there for name in ids_from(40)]
     assert all(arrived) or not any(arrived)
-    update(run, FeatureSet(STREAM[:5] + 0.01, np.full(5, -1), ids=tuple("vwxyz")))
+    update(run, FeatureSet(blobs(5, 1, seed=9)[0], np.full(5, -1), ids=tuple("vwxyz")))
     check_whole(run)
     check_ids_and_names(living, run)
-    ids = read_predictions(run)["id"].to_pylist()[len(X) :]
-    assert sorted(ids) == sorted([*ids_from(0)[:40], *(ids_from(40) if all(arrived) else ()), *"vwxyz"])
+    assert times_there(run).tolist() == [1] * 40 + [int(all(arrived))] * (len(STREAM) - 40)
     assert not (run / "waiting.samples").exists()
