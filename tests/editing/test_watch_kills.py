@@ -56,12 +56,13 @@ def blocks(first: int = 0, last: int = len(STREAM)) -> Iterator[Samples]:
         yield Samples([f"s{row}" for row in rows], STREAM[rows.start : rows.stop], NOTHING, given=given)
 
 
-def watch(run: Path, answers: Path, samples: Iterator[Samples]) -> None:
-    """Watch a run; the ids of samples are written down when their answers are out."""
+def watch(run: Path, answers: Path, samples: Iterator[Samples], last: int = 0) -> None:
+    """Watch a run; the ids of samples are written down when their answers are out. Die after the last answer."""
     with waiting_samples(run) as waiting, answers.open("ab", buffering=0) as file:
         for table in Watch(run, waiting, EVERY, None, lambda _: None).answers(samples):
             file.write("".join(f"{name}\n" for name in table["id"].to_pylist()).encode())
-            os.fsync(file.fileno())  # a moment to die at: the answers are out
+            if (last := last - 1) == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def watch_all(run: Path, answers: Path) -> None:
@@ -183,6 +184,19 @@ def test_watching_killed_at_a_call_loses_nothing(
     moment = random.Random(seed).randint(1, undisturbed[0])
     code, _ = in_another_process(watch_all, run, answers, moment=moment)
     assert code == -signal.SIGKILL
+    go_on_watching(living, run, answers)
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 8])
+def test_watching_killed_right_after_an_answer_loses_nothing(living: Path, run: Path, last: int) -> None:
+    answers = run.parent / "answers"
+
+    def watch_a_while(run: Path, answers: Path) -> None:
+        watch(run, answers, blocks(), last)
+
+    code, _ = in_another_process(watch_a_while, run, answers)
+    assert code == -signal.SIGKILL
+    assert len(answers.read_text().split()) == last * BLOCK
     go_on_watching(living, run, answers)
 
 
