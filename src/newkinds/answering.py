@@ -25,7 +25,7 @@ from newkinds.data.streams import Ids, PatientStream, holds_features, read_items
 from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray
+from newkinds.labels import UNLABELLED
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import UNSURE
 from newkinds.predictions import ANSWER_COLUMNS, answers_table
@@ -123,16 +123,22 @@ class Summary:
                 "of them more probably than not); `newkinds update` looks for new kinds among them."
             )
         answered = self.n_samples - self.counts[UNLABELLED]
-        if answered >= LEAST_DRIFT and (shift := _shift(self.counts, model.labels_, answered)) is not None:
+        if answered >= LEAST_DRIFT and (shift := _shift(self.counts, _sizes(model), answered)) is not None:
             category, now, before = shift
             name = visible(model.category_names_[category])
             notes.append(f"Sizes have shifted: {name} has {now:.0%} of these samples and {before:.0%} before.")
         return notes
 
 
-def _shift(counts: Counter[int], labels: IntArray, n: int) -> tuple[int, float, float] | None:
+def _sizes(model: CategoryDiscoverer) -> Mapping[int, int]:
+    """Samples of each category, also those that its run no longer keeps."""
+    sizes: Mapping[int, int] = getattr(model, "sizes_", None) or Counter(model.labels_.tolist())
+    return sizes
+
+
+def _shift(counts: Counter[int], earlier: Mapping[int, int], n: int) -> tuple[int, float, float] | None:
     """The category whose share of samples changed most, if sizes differ by far more than chance would make them."""
-    categories, sizes = np.unique(labels, return_counts=True)
+    categories, sizes = (np.array(values) for values in zip(*earlier.items(), strict=True))
     before = sizes / sizes.sum()
     now = np.array([counts[category] for category in categories.tolist()]) / n
     expected = n * before

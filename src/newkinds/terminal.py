@@ -108,7 +108,11 @@ def show_run(
     """
     source, categories = record["source"], record["categories"]
     console.print(f"[bold]{_shown(source['name'])}[/bold]", emoji=False)
-    console.print(f"{_counted(source['samples'], 'sample')} ({source['labelled']:,} labelled): {_kinds(record)}\n")
+    console.print(f"{_counted(source['samples'], 'sample')} ({source['labelled']:,} labelled): {_kinds(record)}")
+    if n_gone := sum(category.get("let_go", 0) for category in categories):
+        n_ever = n_gone + source["samples"]
+        console.print(f"{n_ever:,} samples came in all; those that are no longer kept count as sums", style="dim")
+    console.print()
     means = {} if sureness is None else sureness.means
     n_shown = len(categories) if everything else SHOWN_CATEGORIES
     console.print(_category_table(categories, means, n_shown, console.width))
@@ -237,6 +241,7 @@ def show_kind(console: Console, kind: "Kind") -> None:
     if kind.confidence is None:
         console.print("no samples")
         return
+    labelled += f" ({kind.size + kind.let_go:,} came in all)" if kind.let_go else ""
     unsure = f"; unsure (below {_percent(UNSURE)}): {kind.n_unsure:,}" if kind.n_unsure else ""
     stable = "" if kind.stability is None else f"; stability {_percent(kind.stability)}"
     console.print(
@@ -436,6 +441,8 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
     if has_suggestions:
         table.add_column("suggested", no_wrap=True, overflow="ellipsis", max_width=SUGGESTED_WIDTH)
     table.add_column("samples", justify="right")
+    if has_past := any(category.get("let_go") for category in categories):
+        table.add_column("in all", justify="right", style="dim")
     table.add_column("labelled", justify="right", style="dim")
     if means:
         table.add_column("confidence", justify="right")
@@ -452,6 +459,7 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
                 Text.assemble(visible(category["name"]), (mark, colour)),
                 *([Text(_suggested(category), "italic")] if has_suggestions else []),
                 f"{category['size']:,}",
+                *([f"{category['size'] + category.get('let_go', 0):,}"] if has_past else []),
                 f"{category['labelled']:,}",
                 *(["" if mean is None else _percent(mean)] if means else []),
                 *([f"[{colour}]{bar}[/{colour}]"] if has_bars else []),
