@@ -48,7 +48,7 @@ class Stream:
     def samples(self, truth: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float32]:
         rng = np.random.default_rng(seed)
         noise = rng.standard_normal((len(truth), self.middles.shape[1]), dtype=np.float32)
-        return (self.middles[truth] + SPREAD * noise).astype(np.float32)
+        return np.asarray(self.middles[truth] + SPREAD * noise, dtype=np.float32)
 
     def arrival(self, number: int, n_samples: int) -> FeatureSet:
         there = np.where(self.comes <= number, self.sizes, 0.0)

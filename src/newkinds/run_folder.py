@@ -116,6 +116,8 @@ def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
     path = _place(folder, version) / RUN_FILE
     if version is None and not path.is_file():
         raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
+    if version is not None and not has_version(folder, version):
+        raise InputError(f"{path} is not there: the run does not keep its version {version} any more")
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > LARGEST_RECORD:
             raise InputError(f"{path} is damaged: it is larger than {LARGEST_RECORD >> 20} MiB")
@@ -125,6 +127,11 @@ def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
     if samples is not None and (version is None or int(samples) > int(version)):
         raise InputError(f"{path} is damaged: its samples should be those of an earlier version; got {samples!r}")
     return record
+
+
+def has_version(folder: Path, version: str | None) -> bool:
+    """Whether a run still keeps a version; None is its first, which it always keeps."""
+    return version is None or (_place(folder, version) / RUN_FILE).is_file()
 
 
 def run_file(run: str | Path, record: dict[str, Any], name: str) -> Path:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import newkinds
-from newkinds import FeatureSet
+from newkinds import FeatureSet, InputError
 from newkinds.editing import EditedRun, merge, refit, undo, update
 from newkinds.editing.keeping import HELD_ROOM, hashes, kept_rows
+from newkinds.editing.versions import forget_versions
 from newkinds.journal import read_journal
 from newkinds.run_folder import read_predictions, read_record, read_run, verify_run
 from newkinds.standing import SampleState
@@ -138,7 +139,7 @@ def test_the_past_follows_edits_refits_and_copies(run: Path, tmp_path: Path) -> 
 def test_a_damaged_past_is_refused(run: Path) -> None:
     path = run / "versions" / read_run(run)["journal"]["version"] / "past.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(newkinds.InputError, match=r"past.safetensors is not the file that run.json describes"):
+    with pytest.raises(InputError, match=r"past.safetensors is not the file that run.json describes"):
         _ = EditedRun(run).past
 
 
@@ -158,3 +159,40 @@ def test_kinds_are_dormant_by_all_that_ever_came(run: Path) -> None:
     name = {c["id"]: c["name"] for c in read_run(run)["categories"]}
     assert [name[i] for i in done.changes["dormant"]] == ["kind 0"]
     assert len(read_journal(run)) == 4
+
+
+def test_no_more_versions_are_kept_than_asked(run: Path) -> None:
+    refit(run)  # version 4, with the samples of 3
+    for seed in (5, 6):
+        update(run, arrivals(0, 1, 5, seed=seed), keep=KEEP, keep_versions=2)
+    assert sorted(path.name for path in (run / "versions").iterdir()) == ["0005", "0006"]
+    assert read_journal(run)[-1].arguments["keep_versions"] == 2
+    undo(run)
+    with pytest.raises(InputError, match="entry 4 cannot be undone: version 0004 is no longer kept"):
+        undo(run)
+    with pytest.raises(InputError, match="the run does not keep its version 0002 any more"):
+        read_run(run, as_of=1)
+    assert read_run(run, as_of=0)["journal"]["version"] is None
+    assert EditedRun(run).version == "0005"
+    verify_run(run)
+    newkinds.open_run(run).save(run.parent / "copy")
+    done = update(run, arrivals(0, 1, 5, seed=7), keep_versions=1)
+    assert done.entry is not None
+    assert [path.name for path in (run / "versions").iterdir()] == [done.entry.version]
+
+
+def test_samples_of_a_version_that_is_kept_stay(run: Path) -> None:
+    update(run, arrivals(0, 1, 5, seed=5), keep_versions=2)
+    refit(run)
+    refit(run)
+    forget_versions(EditedRun(run), 1)
+    assert sorted(path.name for path in (run / "versions").iterdir()) == ["0004", "0006"]
+    assert len(EditedRun(run).features) == len(read_predictions(run))
+    assert refit(run).entry is not None
+
+
+def test_bounds_are_numbers(run: Path) -> None:
+    with pytest.raises(InputError, match="keep_versions should be at least 1; got 0"):
+        update(run, arrivals(0, 1, 5), keep_versions=0)
+    with pytest.raises(InputError, match="keep should be at least 1; got -3"):
+        update(run, arrivals(0, 1, 5), keep=-3)

@@ -47,6 +47,10 @@ def update(
         int | None,
         typer.Option(help="Keep at most so many samples of a kind, labelled ones first; by default all.", min=1),
     ] = None,
+    keep_versions: Annotated[
+        int | None,
+        typer.Option(help="Keep so many versions, the last ones (`newkinds undo`); by default all.", min=1),
+    ] = None,
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
     threads: Threads = None,  # heeded by its callback
@@ -85,6 +89,7 @@ def update(
             out=out,
             birth_size=birth_size,
             keep=keep,
+            keep_versions=keep_versions,
             source=Path(source).name,
             reason=reason,
         )

@@ -32,6 +32,9 @@ def watch(
     keep: Annotated[
         int, typer.Option(help="Keep at most so many samples of a kind, labelled ones first.", min=1)
     ] = 200,
+    keep_versions: Annotated[
+        int, typer.Option(help="Keep so many versions, the last ones: `newkinds undo` goes back no further.", min=1)
+    ] = 20,
     file_format: Annotated[PredictionFormat, typer.Option("--format", help="Of the answers.")] = "csv",
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
@@ -53,6 +56,7 @@ def watch(
     from newkinds.data import standard_input
     from newkinds.data.streams import PatientStream
     from newkinds.editing.sentences import counted
+    from newkinds.editing.updating import Limits
     from newkinds.editing.waiting import waiting_samples
     from newkinds.editing.watching import Watch
     from newkinds.errors import InputError
@@ -70,7 +74,7 @@ def watch(
             typer.echo(text, err=True)
 
     with waiting_samples(run) as waiting:
-        watch = Watch(run, waiting, every, minutes, say, birth_size=birth_size, keep=keep)
+        watch = Watch(run, waiting, every, minutes, say, Limits(birth_size, keep, keep_versions))
         stream = PatientStream(standard_input(), watch.patience)
         try:
             with table_writer(None, file_format) as write:

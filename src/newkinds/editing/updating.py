@@ -28,7 +28,13 @@ from newkinds.editing.keeping import kept_rows
 from newkinds.editing.opened_run import OpenedRun
 from newkinds.editing.proposals import MUCH, proposals
 from newkinds.editing.supervision import supervision
-from newkinds.editing.versions import EditedMeanwhile, add_version, version_record, write_separately
+from newkinds.editing.versions import (
+    EditedMeanwhile,
+    add_version,
+    forget_versions,
+    version_record,
+    write_separately,
+)
 from newkinds.editing.waiting import TOKEN, Waiting, waiting_samples
 from newkinds.errors import InputError
 from newkinds.journal import Entry
@@ -47,6 +53,29 @@ LEAST_EXPECTED = 10
 """Samples of a category that an arrival should bring before it is called dormant for bringing none."""
 ATTEMPTS = 3
 """To take in samples that wait, where somebody edits the run meanwhile."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How small a category is born and how much is kept, see `update`; None where nobody said."""
+
+    birth_size: int | None = None
+    keep: int | None = None
+    keep_versions: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("keep", "keep_versions"):
+            most = getattr(self, name)
+            if most is not None and most < 1:
+                raise InputError(f"{option(name, '--' + name.replace('_', '-'))} should be at least 1; got {most}")
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """What somebody said, for the journal."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -102,6 +131,7 @@ def update(
     out: str | Path | None = None,
     birth_size: int | None = None,
     keep: int | None = None,
+    keep_versions: int | None = None,
     source: str = "",
     reason: str = "",
 ) -> Update:
@@ -127,6 +157,9 @@ def update(
     keep : int, optional
         Of each category keep no more samples than so many: those that a person confirmed first, then labelled ones,
         then others by chance. The rest is kept as sums (`newkinds.past`). By default all are kept.
+    keep_versions : int, optional
+        Keep no more than so many of the run's versions, the last ones; earlier ones cannot be gone back to then. By
+        default all are kept.
     source : str
         What the samples come from, for the journal.
     reason : str
@@ -134,15 +167,14 @@ def update(
     """
     opened = run if isinstance(run, OpenedRun) else EditedRun(run)
     opened.refresh()
-    first = take_waiting(opened, birth_size=birth_size, keep=keep) if out is None else None
+    limits = Limits(birth_size, keep, keep_versions)
+    first = take_waiting(opened, limits) if out is None else None
     arguments = {"source": source}
-    done = _update(opened, arrivals, arguments, out=out, birth_size=birth_size, keep=keep, reason=reason)
+    done = _update(opened, arrivals, arguments, limits, out=out, reason=reason)
     return replace(done, first=first)
 
 
-def take_waiting(
-    run: OpenedRun, waiting: Waiting | None = None, *, birth_size: int | None = None, keep: int | None = None
-) -> TakenWaiting | None:
+def take_waiting(run: OpenedRun, limits: Limits = NO_LIMITS, waiting: Waiting | None = None) -> TakenWaiting | None:
     """Put the samples of a run that wait into it; None if there are none, or if another program watches the run.
 
     Those whose ids the run has already are passed over. `waiting` is what the caller holds already.
@@ -152,7 +184,7 @@ def take_waiting(
             return None
         try:
             with waiting_samples(run.folder) as held:
-                return take_waiting(run, held, birth_size=birth_size, keep=keep)
+                return take_waiting(run, limits, held)
         except PlaceTaken:  # whoever watches takes them in
             return None
     if not waiting.n_samples:
@@ -166,7 +198,7 @@ def take_waiting(
             arguments = {"source": "watch", TOKEN: waiting.token}
             done = None
             if arrivals is not None:
-                done = _update(run, arrivals, arguments, birth_size=birth_size, keep=keep)
+                done = _update(run, arrivals, arguments, limits)
             break
         except EditedMeanwhile:
             if attempt == ATTEMPTS:
@@ -209,10 +241,9 @@ def _update(
     opened: OpenedRun,
     arrivals: FeatureSet,
     arguments: dict[str, Any],
+    limits: Limits,
     *,
     out: str | Path | None = None,
-    birth_size: int | None = None,
-    keep: int | None = None,
     reason: str = "",
 ) -> Update:
     """See `update`; the run is up to date. `arguments` are what the journal says of the source."""
@@ -223,8 +254,6 @@ def _update(
     began = time.perf_counter()
     chosen, n_entries = opened.record["chosen"], len(opened.entries)
     check_can_be_updated(opened)
-    if keep is not None and keep < 1:
-        raise InputError(f"{option('keep', '--keep')} should be at least 1; got {keep}")
     ids = checked_ids(opened, arrivals)
     earlier, features = opened.samples, joined_features(opened, arrivals)
     n_before = len(earlier.categories)
@@ -251,13 +280,13 @@ def _update(
         categories.bear,
         lam=float(chosen["lam"]),
         size_ratio=chosen.get("size_ratio") or 1.0,
-        birth_size=BIRTH_SIZE if birth_size is None else birth_size,
+        birth_size=BIRTH_SIZE if limits.birth_size is None else limits.birth_size,
     )
     samples = _samples(earlier, taken, settled_new, features, known)
     changes = _changes(categories, earlier, samples, past, n_before)
     table, model = joined_table(opened, arrivals, ids), taken.model
-    if keep is not None:
-        kept = kept_rows(samples, table["id"].to_pylist(), keep)
+    if limits.keep is not None:
+        kept = kept_rows(samples, table["id"].to_pylist(), limits.keep)
         goes = np.ones(len(features), dtype=bool)
         goes[kept] = False
         changes |= {"let_go": n_gone} if (n_gone := int(goes.sum())) else {}
@@ -288,8 +317,6 @@ def _update(
         with staged(place, folder=True, replace=refuse_existing, ours=RUN_FILES) as stage:
             write_separately(stage, record, model, table, opened, unit, places, past)
         return Update(place, None, changes, names, time.perf_counter() - began)
-    options = {"birth_size": birth_size, "keep": keep}
-    arguments = {**arguments, **{name: value for name, value in options.items() if value is not None}}
     entry = add_version(
         opened,
         "update",
@@ -299,11 +326,13 @@ def _update(
         features=unit,
         places=places,
         past=past,
-        arguments=arguments,
+        arguments={**arguments, **limits.arguments},
         outcome={"changes": changes},
         n_entries=n_entries,
         reason=reason,
     )
+    if limits.keep_versions is not None:
+        forget_versions(opened, limits.keep_versions)
     return Update(opened.folder, entry, changes, names, time.perf_counter() - began)
 
 

@@ -34,13 +34,14 @@ from newkinds.run_folder import (
     VERSIONS,
     expected_checksum,
     file_checksum,
+    has_version,
     read_record,
     read_table,
     run_file,
 )
 from newkinds.run_record import VERSION_DIGITS, format_record, parse_record
 from newkinds.runtime import report_progress
-from newkinds.staging import give_usual_mode, staged
+from newkinds.staging import discard, give_usual_mode, staged
 from newkinds.standing import SampleState
 
 if TYPE_CHECKING:
@@ -261,6 +262,21 @@ def add_version(
             write_version(stage, record, model, table, run, features, places, past)
         check_unedited()  # whoever listens to the progress may edit
         return run.append(op, arguments or {}, result, by=op, reason=reason)
+
+
+def forget_versions(run: OpenedRun, keep_versions: int) -> None:
+    """Remove all but the last versions of a run and those whose samples they use: one can go back no further."""
+    with run.held():
+        there = [
+            version for entry in run.entries if (version := entry.version) and has_version(run.folder, version)
+        ]
+        stays = {*sorted(there, key=int)[-keep_versions:], *filter(None, [run.version])}
+        stays |= {samples for version in stays if (samples := read_record(run.folder, version).get("samples"))}
+        for version in there:
+            if version not in stays:
+                folder = run.folder / VERSIONS / version
+                (folder / RUN_FILE).unlink()  # first: without it there is no version, whenever this is killed
+                discard(folder)
 
 
 def _write_samples(

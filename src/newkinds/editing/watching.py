@@ -13,7 +13,7 @@ import pyarrow as pa
 from newkinds.answering import Samples
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.sentences import counted, taken_sentences
-from newkinds.editing.updating import check_can_be_updated, take_waiting
+from newkinds.editing.updating import NO_LIMITS, Limits, check_can_be_updated, take_waiting
 from newkinds.editing.waiting import Waiting
 from newkinds.predictions import answers_table
 from newkinds.runs import load
@@ -34,7 +34,7 @@ class Watch:
         It is updated as well once a sample has waited for so long.
     say : callable
         Told in a sentence what an update changed.
-    birth_size, keep
+    limits : Limits
         As for `newkinds.editing.update`.
     """
 
@@ -45,13 +45,11 @@ class Watch:
         every: int,
         minutes: float | None,
         say: Callable[[str], None],
-        *,
-        birth_size: int | None = None,
-        keep: int | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         self._run, self._waiting, self._say = EditedRun(run), waiting, say
         self._every, self._seconds = every, None if minutes is None else 60 * minutes
-        self._birth_size, self._keep = birth_size, keep
+        self._limits = limits
         self._due: float | None = None
         """When the samples that wait have waited long enough."""
         check_can_be_updated(self._run)
@@ -85,7 +83,7 @@ class Watch:
     def take_in(self) -> None:
         """Update the run with the samples that wait."""
         self._due = None
-        taken = take_waiting(self._run, self._waiting, birth_size=self._birth_size, keep=self._keep)
+        taken = take_waiting(self._run, self._limits, self._waiting)
         if taken is None:
             return
         for sentence in taken_sentences(taken):
