@@ -1,10 +1,10 @@
 """How much memory, time and disk a run takes that grows by a stream: a million samples in a hundred arrivals.
 
-    python benchmarks/arrivals.py [FOLDER] [--samples 1000000] [--arrivals 100] [--keep 200] [--kinds 100]
+    python benchmarks/arrivals.py [FOLDER] [--samples 1000000] [--arrivals 100] [--keep 200] [--kinds 100] [--watch]
 
 Made-up samples of kinds of different sizes; three fifths of the kinds are in the collection that the run begins
-with, the others come one after another. Each arrival goes through `newkinds.editing.update`, all in one process.
-After each it prints the seconds that it took, the memory that the process has and the most that it ever had, the
+with, the others come one after another. Each arrival goes through `newkinds.editing.update`, or with `--watch` is answered
+in small blocks as `newkinds watch` does and then taken in; all in one process. After each it prints the seconds that it took, the memory that the process has and the most that it ever had, the
 room on the disk, and the kinds; at the end, by how much the peak grew after the tenth arrival.
 """
 
@@ -16,10 +16,15 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 import newkinds
 from newkinds import FeatureSet
+from newkinds.answering import Samples
 from newkinds.editing import update
+from newkinds.editing.updating import Limits
+from newkinds.editing.waiting import waiting_samples
+from newkinds.editing.watching import Watch
 from newkinds.run_folder import read_run
 
 FIRST, LABELLED = 0.6, 0.4
@@ -30,6 +35,8 @@ SPREAD = 0.09
 """Standard deviation of a feature around the middle of its kind, which has length 1."""
 FROM = 10
 """Arrivals from which on the memory should not grow."""
+BLOCK = 500
+"""Samples that are answered together with `--watch`."""
 
 
 class Stream:
@@ -93,27 +100,49 @@ def main() -> None:
     parser.add_argument("--keep", type=int, default=200)
     parser.add_argument("--kinds", type=int, default=100)
     parser.add_argument("--features", type=int, default=64)
+    parser.add_argument("--keep-versions", type=int, default=20)
+    parser.add_argument("--watch", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         measure(arguments, arguments.folder or Path(temporary))
 
 
+def grow(run: Path, arrival: FeatureSet, limits: Limits, is_watched: bool) -> None:
+    if not is_watched:
+        update(run, arrival, keep=limits.keep, keep_versions=limits.keep_versions)
+        return
+    assert arrival.ids is not None
+    starts = range(0, len(arrival), BLOCK)
+    blocks = (
+        Samples(arrival.ids[first : first + BLOCK], arrival.features[first : first + BLOCK], pa.table({}))
+        for first in starts
+    )
+    with waiting_samples(run) as waiting:
+        for _ in Watch(run, waiting, len(arrival), None, lambda _: None, limits).answers(blocks):
+            pass
+
+
 def measure(arguments: argparse.Namespace, folder: Path) -> None:
     stream = Stream(arguments.kinds, arguments.features, arguments.arrivals)
     run = make_run(folder, stream)
-    n_samples = arguments.samples // arguments.arrivals
-    peaks, began = [], time.perf_counter()
+    n_samples, limits = (
+        arguments.samples // arguments.arrivals,
+        Limits(None, arguments.keep, arguments.keep_versions),
+    )
+    peaks, kept, began = [], [], time.perf_counter()
     print("arrival  seconds  MiB now  MiB at most  MiB on disk  kinds (came)  samples kept    in all", flush=True)
     for number in range(1, arguments.arrivals + 1):
-        done = update(run, stream.arrival(number, n_samples), keep=arguments.keep, source=f"arrival {number}")
+        begun = time.perf_counter()
+        grow(run, stream.arrival(number, n_samples), limits, arguments.watch)
+        took = time.perf_counter() - begun
         peaks.append(peak())
         categories = read_run(run)["categories"]
-        n_kept = sum(category["size"] for category in categories)
-        n_ever = n_kept + sum(category.get("let_go", 0) for category in categories)
+        kept.append(sum(category["size"] for category in categories))
+        n_ever = kept[-1] + sum(category.get("let_go", 0) for category in categories)
         n_came = int((stream.comes <= number).sum())
         print(
-            f"{number:7} {done.seconds:8.1f} {resident():8.0f} {peaks[-1]:12.0f} {on_disk(run):12.0f} "
-            f"{len(categories):6} ({n_came:4}) {n_kept:13,} {n_ever:9,}",
+            f"{number:7} {took:8.1f} {resident():8.0f} {peaks[-1]:12.0f} {on_disk(run):12.0f} "
+            f"{len(categories):6} ({n_came:4}) {kept[-1]:13,} {n_ever:9,}",
             flush=True,
         )
     seconds = time.perf_counter() - began
@@ -122,8 +151,8 @@ def measure(arguments: argparse.Namespace, folder: Path) -> None:
     if len(peaks) > FROM:
         growth = peaks[-1] - peaks[FROM - 1]
         print(
-            f"peak memory after arrival {FROM}: {peaks[FROM - 1]:.0f} MiB; at the end: {peaks[-1]:.0f} MiB; "
-            f"growth: {growth:.0f} MiB ({growth / peaks[FROM - 1]:.1%})"
+            f"peak memory after arrival {FROM}: {peaks[FROM - 1]:.0f} MiB ({kept[FROM - 1]:,} samples kept); "
+            f"at the end: {peaks[-1]:.0f} MiB ({kept[-1]:,}); growth: {growth:.0f} MiB ({growth / peaks[FROM - 1]:.1%})"
         )
 
 
