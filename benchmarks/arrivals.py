@@ -3,9 +3,10 @@
     python benchmarks/arrivals.py [FOLDER] [--samples 1000000] [--arrivals 100] [--keep 200] [--kinds 100] [--watch]
 
 Made-up samples of kinds of different sizes; three fifths of the kinds are in the collection that the run begins
-with, the others come one after another. Each arrival goes through `newkinds.editing.update`, or with `--watch` is answered
-in small blocks as `newkinds watch` does and then taken in; all in one process. After each it prints the seconds that it took, the memory that the process has and the most that it ever had, the
-room on the disk, and the kinds; at the end, by how much the peak grew after the tenth arrival.
+with, the others come one after another. Each arrival goes through `newkinds.editing.update`; with `--watch` it is
+answered in small blocks and then taken in, as by `newkinds watch`. All is done in one process. After each arrival
+it prints the seconds that it took, the memory that the process has and the most that it ever had, the room on the
+disk, and the kinds; at the end, by how much the peak grew after the tenth arrival.
 """
 
 import argparse
@@ -152,7 +153,8 @@ def measure(arguments: argparse.Namespace, folder: Path) -> None:
         growth = peaks[-1] - peaks[FROM - 1]
         print(
             f"peak memory after arrival {FROM}: {peaks[FROM - 1]:.0f} MiB ({kept[FROM - 1]:,} samples kept); "
-            f"at the end: {peaks[-1]:.0f} MiB ({kept[-1]:,}); growth: {growth:.0f} MiB ({growth / peaks[FROM - 1]:.1%})"
+            f"at the end: {peaks[-1]:.0f} MiB ({kept[-1]:,}); growth: {growth:.0f} MiB "
+            f"({growth / peaks[FROM - 1]:.1%})"
         )
 
 

@@ -108,11 +108,9 @@ def show_run(
     """
     source, categories = record["source"], record["categories"]
     console.print(f"[bold]{_shown(source['name'])}[/bold]", emoji=False)
-    console.print(f"{_counted(source['samples'], 'sample')} ({source['labelled']:,} labelled): {_kinds(record)}")
-    if n_gone := sum(category.get("let_go", 0) for category in categories):
-        n_ever = n_gone + source["samples"]
-        console.print(f"{n_ever:,} samples came in all; those that are no longer kept count as sums", style="dim")
-    console.print()
+    n_gone = sum(category.get("let_go", 0) for category in categories)
+    facts = f"{source['labelled']:,} labelled" + (f"; {n_gone + source['samples']:,} came in all" if n_gone else "")
+    console.print(f"{_counted(source['samples'], 'sample')} ({facts}): {_kinds(record)}\n")
     means = {} if sureness is None else sureness.means
     n_shown = len(categories) if everything else SHOWN_CATEGORIES
     console.print(_category_table(categories, means, n_shown, console.width))
@@ -441,8 +439,6 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
     if has_suggestions:
         table.add_column("suggested", no_wrap=True, overflow="ellipsis", max_width=SUGGESTED_WIDTH)
     table.add_column("samples", justify="right")
-    if has_past := any(category.get("let_go") for category in categories):
-        table.add_column("in all", justify="right", style="dim")
     table.add_column("labelled", justify="right", style="dim")
     if means:
         table.add_column("confidence", justify="right")
@@ -453,13 +449,12 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
         members = [category for category in categories if category["kind"] == kind]
         for category in members[:shown]:
             bar = "█" * round(BAR_WIDTH * category["size"] / largest)
-            mean = means.get(category["id"])
+            mean, gone = means.get(category["id"]), category.get("let_go")
             table.add_row(
                 str(category["id"]),
                 Text.assemble(visible(category["name"]), (mark, colour)),
                 *([Text(_suggested(category), "italic")] if has_suggestions else []),
-                f"{category['size']:,}",
-                *([f"{category['size'] + category.get('let_go', 0):,}"] if has_past else []),
+                f"{category['size']:,}" + (f" of {category['size'] + gone:,}" if gone else ""),
                 f"{category['labelled']:,}",
                 *(["" if mean is None else _percent(mean)] if means else []),
                 *([f"[{colour}]{bar}[/{colour}]"] if has_bars else []),
