@@ -138,7 +138,8 @@ def test_new_texts_in_a_data_frame_keep_their_columns_and_index(found: Discovery
 
 
 def test_what_is_saved_is_what_is_opened(found: Discovery, saved: Path) -> None:
-    assert set(os.listdir(saved)) == set(RUN_FILES) - {"journal.jsonl"}
+    later = {"journal.jsonl", "past.safetensors", "waiting.samples"}  # files of runs that were edited, or grow
+    assert set(os.listdir(saved)) == set(RUN_FILES) - later
     verify_run(saved)
     opened = open_run(str(saved))
     assert repr(opened) == repr(found)

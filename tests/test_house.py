@@ -32,7 +32,7 @@ SOURCE = ROOT / "src" / "newkinds"
 LEVELS = {
     **dict.fromkeys(("errors", "names", "file_names", "labels", "objective", "metrics", "discriminants"), 0),
     **dict.fromkeys(("progress", "raw_samples", "runtime", "staging", "visible", "wording", "workers"), 0),
-    **dict.fromkeys(("engine", "data", "run_folder", "run_record", "journal", "standing"), 1),
+    **dict.fromkeys(("engine", "data", "run_folder", "run_record", "journal", "standing", "past"), 1),
     "selection": 2,
     "methods": 3,
     **dict.fromkeys(("predictions", "workbooks", "runs", "kinds", "sorting", "encoders", "answering"), 4),

@@ -21,11 +21,11 @@ from newkinds.data.labelling import LabelRules
 from newkinds.data.parquet import ID, NUMERIC_TYPES, ParquetFiles
 from newkinds.data.reading import ENCODER_METADATA, read_encoder_record
 from newkinds.data.sources import kind_of, place_of
-from newkinds.data.streams import holds_features, read_items, read_stream
+from newkinds.data.streams import Ids, PatientStream, holds_features, read_items, read_stream
 from newkinds.data.tables import repair_surrogates
 from newkinds.encoders import Encoding, as_features, check_same_encoder, encoder_for, features_for
 from newkinds.errors import InputError
-from newkinds.labels import UNLABELLED, IntArray
+from newkinds.labels import UNLABELLED
 from newkinds.methods import CategoryDiscoverer
 from newkinds.names import UNSURE
 from newkinds.predictions import ANSWER_COLUMNS, answers_table
@@ -62,12 +62,15 @@ class Samples:
         Their own columns.
     first_row : int
         The row that they begin with, for errors.
+    given : sequence of bool, optional
+        Which ids came with the samples; the others are their numbers in a stream. By default all did.
     """
 
     ids: Any
     features: npt.NDArray[Any]
     others: pa.Table
     first_row: int = 0
+    given: Sequence[bool] | None = None
 
 
 @dataclass
@@ -120,16 +123,22 @@ class Summary:
                 "of them more probably than not); `newkinds update` looks for new kinds among them."
             )
         answered = self.n_samples - self.counts[UNLABELLED]
-        if answered >= LEAST_DRIFT and (shift := _shift(self.counts, model.labels_, answered)) is not None:
+        if answered >= LEAST_DRIFT and (shift := _shift(self.counts, _sizes(model), answered)) is not None:
             category, now, before = shift
             name = visible(model.category_names_[category])
             notes.append(f"Sizes have shifted: {name} has {now:.0%} of these samples and {before:.0%} before.")
         return notes
 
 
-def _shift(counts: Counter[int], labels: IntArray, n: int) -> tuple[int, float, float] | None:
+def _sizes(model: CategoryDiscoverer) -> Mapping[int, int]:
+    """Samples of each category, also those that its run no longer keeps."""
+    sizes: Mapping[int, int] = getattr(model, "sizes_", None) or Counter(model.labels_.tolist())
+    return sizes
+
+
+def _shift(counts: Counter[int], earlier: Mapping[int, int], n: int) -> tuple[int, float, float] | None:
     """The category whose share of samples changed most, if sizes differ by far more than chance would make them."""
-    categories, sizes = np.unique(labels, return_counts=True)
+    categories, sizes = (np.array(values) for values in zip(*earlier.items(), strict=True))
     before = sizes / sizes.sum()
     now = np.array([counts[category] for category in categories.tolist()]) / n
     expected = n * before
@@ -211,7 +220,7 @@ def new_samples(
 
 
 def streamed_samples(
-    model: CategoryDiscoverer, stream: BufferedReader, encoding: Encoding, summary: Summary
+    model: CategoryDiscoverer, stream: BufferedReader | PatientStream, encoding: Encoding, summary: Summary
 ) -> Iterator[Samples]:
     """Samples that arrive line by line: features; for a run made of texts also texts, of photos also paths.
 
@@ -220,7 +229,7 @@ def streamed_samples(
     record = model.encoder_
     if record is None or holds_features(stream, model.n_features_in_):
         for ids, features, others in read_stream(stream, model.n_features_in_):
-            yield Samples(ids, features, _texts_table(others))
+            yield Samples(ids, features, _texts_table(others), given=ids.given)
         return
     kind, key = record["kind"], "text" if record["kind"] == "texts" else "path"
     encoder = encoder_for(record, kind, encoding)
@@ -230,7 +239,14 @@ def streamed_samples(
         collection = RawCollection(kind, items, tuple(names), unlabelled, others={key: texts, **others})
         encoded = as_features(collection, encoding, encoder)
         summary.notes += [f"{name} was left out: {why}" for name, why in encoded.skipped]
-        yield Samples(encoded.sample_ids(), encoded.features, _texts_table(encoded.others))
+        remaining, others_table = encoded.sample_ids(), _texts_table(encoded.others)
+        yield Samples(remaining, encoded.features, others_table, given=_given(names, remaining))
+
+
+def _given(names: Ids, remaining: Sequence[str]) -> list[bool]:
+    """Which of the ids that remain, in their order, came with the samples."""
+    pairs = zip(names, names.given, strict=True)
+    return [next(is_given for name, is_given in pairs if name == wanted) for wanted in remaining]
 
 
 def _texts_table(columns: Mapping[str, Sequence[str | None]]) -> pa.Table:

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from newkinds.editing.edited_run import EditedRun
 from newkinds.editing.refitting import Refit
-from newkinds.editing.sentences import all_names, counted, sentence, update_sentence
+from newkinds.editing.sentences import all_names, counted, sentence, taken_sentences, update_sentence
 from newkinds.editing.splitting import Split
 from newkinds.editing.updating import Update
 from newkinds.journal import Entry, effective_entries, read_journal
@@ -68,12 +68,23 @@ def show_refit(console: Console, done: Refit) -> None:
 
 
 def show_update(console: Console, done: Update) -> None:
-    """What an update changed."""
+    """What an update changed, and what may be worth doing now."""
+    if done.first is not None:
+        _say(console, f"{counted(done.first.n_samples)} waited since the run was watched:")
+        for text in taken_sentences(done.first):
+            _say(console, text)
     where = f"version {done.entry.version} of {done.place}" if done.entry else str(done.place)
     _say(console, f"{update_sentence(done.changes, done.names.__getitem__)}.")
     _say(console, f"Done in {done.seconds:.1f} s: {where}.")
+    place = shlex.quote(str(done.place))
+    for first, second, _ in done.changes.get("merges", ()):
+        pair = f"{shlex.quote(done.names[first])} {shlex.quote(done.names[second])}"
+        _say(console, f"newkinds merge {place} {pair} makes one of them", style="dim")
+    for category, _ in done.changes.get("splits", ()):
+        name = shlex.quote(done.names[category])
+        _say(console, f"newkinds split {place} {name} --dry-run shows its parts", style="dim")
     if done.entry:
-        _say(console, f"newkinds undo {shlex.quote(str(done.place))} goes back", style="dim")
+        _say(console, f"newkinds undo {place} goes back", style="dim")
 
 
 def _say(console: Console, text: str, style: str | None = None) -> None:

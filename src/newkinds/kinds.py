@@ -93,6 +93,8 @@ class Kind:
         Unlabelled ones with the least confidence.
     nearest : tuple of Neighbour
         The categories whose middles are nearest.
+    let_go : int
+        Samples that it had and that are no longer kept.
     """
 
     id: int
@@ -108,6 +110,7 @@ class Kind:
     typical: tuple[Sample, ...]
     doubtful: tuple[Sample, ...]
     nearest: tuple[Neighbour, ...]
+    let_go: int = 0
 
 
 def read_sureness(run: str | Path, record: dict[str, Any]) -> Sureness:
@@ -143,6 +146,7 @@ def read_kind(run: str | Path, text: str, as_of: int | None = None) -> Kind:
     members = np.flatnonzero(categories == category["id"])
     facts = {name: category[name] for name in ("id", "key", "name", "kind", "size", "labelled")}
     facts |= {name: category.get(name) for name in ("suggestion", "stability")}
+    facts["let_go"] = category.get("let_go", 0)
     if not len(members):
         return Kind(**facts, confidence=None, n_unsure=0, typical=(), doubtful=(), nearest=())
     features = read_run_features(run, record)

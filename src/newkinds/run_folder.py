@@ -2,7 +2,8 @@
 
 A folder holds `run.json` (everything chosen, measured and warned of), `model.safetensors`, `features.npy`
 (unit length, float16), `predictions.parquet` and `.csv`, `map.npy` (a place in the plane for every sample),
-`report.html`, and once it was edited `journal.jsonl`. Nothing in it is pickled. Whatever only looks at a run (the
+`report.html`, `journal.jsonl` once it was edited, `past.safetensors` where samples are no longer kept, and
+`waiting.samples` where some wait for the next update. Nothing in it is pickled. Whatever only looks at a run (the
 report, `newkinds show`) needs no more than this module, and so does not wait for PyTorch.
 
 A refit or an update adds a version, `versions/0002`, with a `run.json`, a model and predictions of its own. The
@@ -30,6 +31,7 @@ from newkinds.run_record import CHECKED_FILES, OPTIONAL_FILES, format_record, is
 from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
 from newkinds.run_record import MAP_FILE as MAP_FILE
 from newkinds.run_record import MODEL_FILE as MODEL_FILE
+from newkinds.run_record import PAST_FILE as PAST_FILE
 from newkinds.run_record import PREDICTIONS_TABLE as PREDICTIONS_TABLE
 from newkinds.run_record import RUN_FILE as RUN_FILE
 from newkinds.run_record import SCHEMA_VERSION as SCHEMA_VERSION
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREDICTIONS_TEXT, REPORT_FILE = "predictions.csv", "report.html"
+WAITING_FILE = "waiting.samples"
+"""Samples that were answered by `newkinds watch` and wait for the next update, see `newkinds.editing.waiting`."""
 LARGEST_RECORD = 1 << 28
 """Bytes of the largest `run.json` that is read."""
 PICTURE_TYPES = {b"\x89PNG\r\n\x1a\n": "image/png", b"RIFF": "image/webp"}
@@ -50,14 +54,16 @@ PICTURES = "thumbnail"
 NEAR, SHOWN_NAMES = 3, 10
 """Names that an error offers: some that are like the one asked for, or else the first ones."""
 RUN_FILES = (
-    *(RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, MAP_FILE, REPORT_FILE),
-    JOURNAL_FILE,
+    *(RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, MAP_FILE, PAST_FILE, REPORT_FILE),
+    *(JOURNAL_FILE, WAITING_FILE),
 )
 """The files that we write into a run folder."""
+NOT_COPIED = (REPORT_FILE, WAITING_FILE)
+"""Those that a copy of a run does without: the report is made anew, samples that wait wait for the run itself."""
 VERSIONS = "versions"
 """The folder of a run's later versions."""
-OF_EACH_VERSION = (RUN_FILE, MODEL_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT)
-"""Files that every version has of its own."""
+OF_EACH_VERSION = (RUN_FILE, MODEL_FILE, PREDICTIONS_TABLE, PREDICTIONS_TEXT, PAST_FILE)
+"""Files that every version has of its own; the last one only where samples are no longer kept."""
 OF_SAMPLES = (FEATURES_FILE, MAP_FILE)
 """Files about samples alone: of a run, and of those versions that have samples of their own."""
 
@@ -77,6 +83,11 @@ def check_replaceable(folder: Path, force: bool, source: str | None = None) -> N
     if os.path.lexists(folder / JOURNAL_FILE):
         raise InputError(
             f"{folder} holds a run that was edited since ({JOURNAL_FILE}): it is not replaced; choose another place"
+        )
+    if os.path.lexists(folder / WAITING_FILE):
+        raise InputError(
+            f"{folder} holds samples that wait for its next update ({WAITING_FILE}): it is not replaced; choose "
+            "another place"
         )
 
 
@@ -105,6 +116,8 @@ def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
     path = _place(folder, version) / RUN_FILE
     if version is None and not path.is_file():
         raise InputError(f"{folder} is not a run folder: it has no {RUN_FILE} (`newkinds discover` makes one)")
+    if version is not None and not has_version(folder, version):
+        raise InputError(f"{path} is not there: the run does not keep its version {version} any more")
     with open_file(path) as file:
         if os.fstat(file.fileno()).st_size > LARGEST_RECORD:
             raise InputError(f"{path} is damaged: it is larger than {LARGEST_RECORD >> 20} MiB")
@@ -114,6 +127,11 @@ def read_record(folder: Path, version: str | None = None) -> dict[str, Any]:
     if samples is not None and (version is None or int(samples) > int(version)):
         raise InputError(f"{path} is damaged: its samples should be those of an earlier version; got {samples!r}")
     return record
+
+
+def has_version(folder: Path, version: str | None) -> bool:
+    """Whether a run still keeps a version; None is its first, which it always keeps."""
+    return version is None or (_place(folder, version) / RUN_FILE).is_file()
 
 
 def run_file(run: str | Path, record: dict[str, Any], name: str) -> Path:
@@ -174,10 +192,10 @@ def verify_run(run: str | Path) -> list[str]:
 
 
 def copy_run(run: Path, folder: Path) -> None:
-    """Copy a run, but for its report, into an existing, empty folder; every file is checked before."""
+    """Copy a run, but for its report and samples that wait, into an existing, empty folder, once it is checked."""
     verify_run(run)
     versions = {entry.version for entry in read_journal(run) if entry.version is not None}
-    names = [name for name in RUN_FILES if name != REPORT_FILE]
+    names = [name for name in RUN_FILES if name not in NOT_COPIED]
     of_versions = (*OF_EACH_VERSION, *OF_SAMPLES)
     names += [f"{VERSIONS}/{version}/{name}" for version in sorted(versions) for name in of_versions]
     for name in names:

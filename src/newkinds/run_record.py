@@ -22,16 +22,17 @@ from newkinds.errors import InputError
 from newkinds.names import ENCODER_KEYS
 
 SCHEMA_VERSION = 1
-RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, MAP_FILE = (
+RUN_FILE, MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE, MAP_FILE, PAST_FILE = (
     "run.json",
     "model.safetensors",
     "features.npy",
     "predictions.parquet",
     "map.npy",
+    "past.safetensors",
 )
 CHECKED_FILES = (MODEL_FILE, FEATURES_FILE, PREDICTIONS_TABLE)
 """Files whose checksums a record holds, beside its own."""
-OPTIONAL_FILES = (MAP_FILE,)
+OPTIONAL_FILES = (MAP_FILE, PAST_FILE)
 """The same of files that not every run has."""
 LARGEST_NUMBER = 1e100
 """Numbers in a record are smaller; sums and differences of larger ones might no longer be finite."""
@@ -155,8 +156,9 @@ CHECKSUM = Value(
 )
 CATEGORY = Keys(
     {"id": COUNT, "name": TEXT, "kind": one_of("known", "new"), "size": COUNT, "labelled": COUNT},
-    optional={"suggestion": OrNull(TEXT), "stability": OrNull(SHARE), "called": OrNull(TEXT)},
+    optional={"suggestion": OrNull(TEXT), "stability": OrNull(SHARE), "called": OrNull(TEXT), "let_go": COUNT},
 )
+"""`size` counts the samples that there are, `let_go` those that are no longer kept."""
 REHEARSAL_ROW = Row((NOT_NEGATIVE, NOT_NEGATIVE, NUMBER, COUNT))
 """Temperature, λ, share found again, rehearsals."""
 RECORD = Keys(

@@ -323,6 +323,7 @@ def load(run: str | Path, encoder: str | None = None, *, as_of: int | None = Non
     categories = record["categories"]
     model.category_names_ = {category["id"]: category["name"] for category in categories}
     model.suggestions_ = _suggestions(record)
+    model.sizes_ = {category["id"]: category["size"] + category.get("let_go", 0) for category in categories}
     if any(category.get("stability") is not None for category in categories):
         model.stability_ = np.array([category.get("stability") for category in categories], dtype=np.float64)
     made_with = record.get("encoder")

@@ -60,7 +60,7 @@ Features = npt.NDArray[np.floating]
 
 
 class PossibleMerge(NamedTuple):
-    """Two new categories that may be one; the closer `strength` is to 1, the more they look like halves of one."""
+    """Two categories that may be one; the closer `strength` is to 1, the more they look like halves of one."""
 
     first: int
     second: int
@@ -99,12 +99,22 @@ class Separation:
     columns: IntArray
     is_new: npt.NDArray[np.bool_]
 
-    def merges(self) -> list[PossibleMerge]:
-        """Pairs of new categories that may be one, the likeliest first; a category is in one pair at most."""
+    def merges(
+        self, *, with_known: bool = False, asked: npt.NDArray[np.bool_] | None = None
+    ) -> list[PossibleMerge]:
+        """Pairs of new categories that may be one, the likeliest first; a category is in one pair at most.
+
+        `with_known` also looks at pairs of a new and a known one; of `asked` categories one must be in each pair.
+        """
         usual = self._known_halves
         if len(usual) < LEAST_KNOWN:
             return []
-        crossings = {pair: self._crossing(*pair) for pair in self._neighbours(self.is_new)}
+        among = np.ones_like(self.is_new) if with_known else self.is_new
+        crossings = {
+            (first, second): self._crossing(first, second)
+            for first, second in self._neighbours(among)
+            if (self.is_new[first] or self.is_new[second]) and (asked is None or asked[first] or asked[second])
+        }
         merges = []
         taken: set[int] = set()
         for (first, second), crossing in sorted(crossings.items(), key=lambda item: (-item[1], item[0])):

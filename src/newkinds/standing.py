@@ -241,7 +241,8 @@ def _changed_record(record: dict[str, Any], change: dict[str, Any], n: int) -> d
     for i, heir in change.get("retired", ()):
         category(i)
         if heir is not None:
-            category(heir)
+            n_gone = category(heir).get("let_go", 0) + category(i).get("let_go", 0)
+            categories[heir] = {**category(heir), **({"let_go": n_gone} if n_gone else {})}
         del categories[i]
     for i, size, n_labelled in change.get("sizes", ()):
         categories[i] = {**category(i), "size": size, "labelled": n_labelled}

@@ -108,7 +108,9 @@ def show_run(
     """
     source, categories = record["source"], record["categories"]
     console.print(f"[bold]{_shown(source['name'])}[/bold]", emoji=False)
-    console.print(f"{_counted(source['samples'], 'sample')} ({source['labelled']:,} labelled): {_kinds(record)}\n")
+    n_gone = sum(category.get("let_go", 0) for category in categories)
+    facts = f"{source['labelled']:,} labelled" + (f"; {n_gone + source['samples']:,} came in all" if n_gone else "")
+    console.print(f"{_counted(source['samples'], 'sample')} ({facts}): {_kinds(record)}\n")
     means = {} if sureness is None else sureness.means
     n_shown = len(categories) if everything else SHOWN_CATEGORIES
     console.print(_category_table(categories, means, n_shown, console.width))
@@ -237,6 +239,7 @@ def show_kind(console: Console, kind: "Kind") -> None:
     if kind.confidence is None:
         console.print("no samples")
         return
+    labelled += f" ({kind.size + kind.let_go:,} came in all)" if kind.let_go else ""
     unsure = f"; unsure (below {_percent(UNSURE)}): {kind.n_unsure:,}" if kind.n_unsure else ""
     stable = "" if kind.stability is None else f"; stability {_percent(kind.stability)}"
     console.print(
@@ -446,12 +449,12 @@ def _category_table(categories: list[dict[str, Any]], means: dict[int, float], s
         members = [category for category in categories if category["kind"] == kind]
         for category in members[:shown]:
             bar = "█" * round(BAR_WIDTH * category["size"] / largest)
-            mean = means.get(category["id"])
+            mean, gone = means.get(category["id"]), category.get("let_go")
             table.add_row(
                 str(category["id"]),
                 Text.assemble(visible(category["name"]), (mark, colour)),
                 *([Text(_suggested(category), "italic")] if has_suggestions else []),
-                f"{category['size']:,}",
+                f"{category['size']:,}" + (f" of {category['size'] + gone:,}" if gone else ""),
                 f"{category['labelled']:,}",
                 *(["" if mean is None else _percent(mean)] if means else []),
                 *([f"[{colour}]{bar}[/{colour}]"] if has_bars else []),

@@ -86,3 +86,27 @@ def test_a_watched_run_answers_every_line_and_grows(run):
     born = [c for entry in entries for c in entry.outcome["changes"].get("born", ())]
     assert len(born) == 1
     fail("watch", run, "lines.txt", says=r"only lines on standard input \(-\) can be watched")
+
+
+def test_what_is_no_longer_kept_is_counted(run, tmp_path):
+    np.save(tmp_path / "one.npy", np.concatenate([blobs(1, 300, seed=1)[0], blobs(KINDS, 3, seed=2)[0]]))
+    succeed("update", run, tmp_path / "one.npy", "--keep", "20")
+    total = 24 * KINDS + 300 + 3 * KINDS
+    said = printed("show", run)
+    assert f"; {total:,} came in all): " in said
+    assert re.search(r"kind 0 +20 of 32[0-9] +12 ", said)
+    assert re.search(r"20 samples, 12 of them labelled \(32[0-9] came in all\)", printed("show", run, "kind 0"))
+    np.save(tmp_path / "next.npy", np.concatenate([blobs(1, 55, seed=3)[0], blobs(KINDS, 5, seed=4)[0]]))
+    result = invoke("predict", run, tmp_path / "next.npy", "--out", tmp_path / "a.csv")
+    assert "shifted" not in result.output  # more than half of all that came was of kind 0
+
+
+def test_kinds_that_may_be_one_are_told_with_the_command(run, tmp_path, monkeypatch):
+    changes = {"merges": [[7, 8, 0.9]], "splits": [[9, 0.8]]}
+    monkeypatch.setattr("newkinds.editing.updating.proposals", lambda *_: changes)
+    np.save(tmp_path / "new.npy", blobs(KINDS, 3, seed=1)[0])
+    said = printed("update", run, tmp_path / "new.npy")
+    assert "new-1 and new-2 may be one; new-3 may be several." in said
+    assert re.search(r"newkinds merge \S+/run new-1 new-2 makes one of them", said)
+    assert re.search(r"newkinds split \S+/run new-3 --dry-run shows its parts", said)
+    assert "new-1 and new-2 may be one" in printed("history", run)

@@ -35,7 +35,8 @@ class Dribble(io.RawIOBase):
 
 def read(data: bytes, n_features: int = 2) -> tuple[list[str], list[list[float]]]:
     """All ids and all features of a stream."""
-    ids, features = [], []
+    ids: list[str] = []
+    features: list[list[float]] = []
     for block_ids, block, _ in read_stream(io.BytesIO(data), n_features):
         ids += block_ids
         features += block.tolist()

@@ -289,7 +289,7 @@ GOOD = {"n": 1, "time": "", "by": "person", "arguments": {}, "reason": ""}
         ("merge", {"shares": {"rows": [1], "confidence": [], "novelty": []}}, "more or fewer shares than rows"),
         ("undo", {"entry": 1}, "entry 1 cannot undo entry 1"),
         ("refit", {"version": "../x"}, "should be a number such as 0002"),
-        ("refit", {"version": "0002"}, "cannot be read"),
+        ("refit", {"version": "0002"}, "is not there"),
     ],
 )
 def test_a_journal_that_does_not_fit_is_refused(run: Path, op: str, outcome: dict[str, Any], says: str) -> None:

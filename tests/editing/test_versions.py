@@ -289,7 +289,7 @@ def test_a_kill_between_version_and_entry_leaves_the_run_as_it_was(run: Path) ->
             lambda path: path.write_bytes(b"x"),
             "features.npy is not the file that run.json describes",
         ),
-        ("run.json", Path.unlink, "run.json cannot be read: No such file"),
+        ("run.json", Path.unlink, "run.json is not there: the run does not keep its version 0002 any more"),
         (
             "run.json",
             lambda path: rewrite(path, samples="../.."),

@@ -45,7 +45,11 @@ def update(
     ] = None,
     keep: Annotated[
         int | None,
-        typer.Option(help="Keep at most so many samples of a kind, beside labelled ones; by default all.", min=1),
+        typer.Option(help="Keep at most so many samples of a kind, labelled ones first; by default all.", min=1),
+    ] = None,
+    keep_versions: Annotated[
+        int | None,
+        typer.Option(help="Keep so many versions, the last ones (`newkinds undo`); by default all.", min=1),
     ] = None,
     encoder: EncoderName = None,
     device: DeviceOption = "auto",
@@ -60,7 +64,8 @@ def update(
     """Put new samples into a run: its kinds stay, and new ones are born.
 
     What fits is assigned. What is like nothing seen is held back, until enough of it agrees to be a kind.
-    Labels of the new samples count, also new names. `newkinds undo` goes back.
+    Labels of the new samples count, also new names. `newkinds undo` goes back. Samples that `newkinds watch` has
+    left waiting are taken in first.
     """
     from rich.console import Console
 
@@ -84,6 +89,7 @@ def update(
             out=out,
             birth_size=birth_size,
             keep=keep,
+            keep_versions=keep_versions,
             source=Path(source).name,
             reason=reason,
         )

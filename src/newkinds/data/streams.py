@@ -2,6 +2,7 @@
 
 import json
 import math
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -22,13 +23,66 @@ LONGEST_LINE = 64 << 20
 """Bytes: room for a sample of a million features. A stream without line ends must not fill the memory."""
 
 Columns = dict[str, list[str | None]]
-Block = tuple[list[str], npt.NDArray[np.float64], Columns]
+
+
+class Ids(list[str]):
+    """Ids of samples that came in a stream.
+
+    Attributes
+    ----------
+    given : list of bool
+        Which came with the samples; the others are their numbers.
+    """
+
+    def __init__(self, names: Iterable[str | None] = (), first: int = 0) -> None:
+        names = list(names)
+        super().__init__(str(n) if name is None else name for n, name in enumerate(names, start=first))
+        self.given = [name is not None for name in names]
+
+
+Block = tuple[Ids, npt.NDArray[np.float64], Columns]
 Sample = TypeVar("Sample")
 Parsed = tuple[str | None, Sample, dict[str, str | None]]
 """Id (None if it has none), sample, and further keys of a line."""
 
 
-def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
+class PatientStream:
+    """A stream that tells somebody when it has to be waited for.
+
+    Parameters
+    ----------
+    stream : BufferedReader
+    wait : callable
+        Asked before each look, and again whenever that time has passed without anything coming: how many seconds
+        may be waited; None for as long as it takes. Where a stream cannot be looked at (no pipe, or Windows), it is
+        asked only before something is read.
+    """
+
+    def __init__(self, stream: BufferedReader, wait: Callable[[], float | None]) -> None:
+        self._stream, self._wait = stream, wait
+        self._is_buffered = False
+
+    def peek(self, size: int = 0) -> bytes:
+        self._is_buffered = True  # so the next reading need not wait for the pipe
+        return self._stream.peek(size)
+
+    def read1(self, size: int = -1) -> bytes:
+        while not self._is_buffered and not self._has_something(self._wait()):
+            pass
+        self._is_buffered = False
+        return self._stream.read1(size)
+
+    def _has_something(self, seconds: float | None) -> bool:
+        """Whether something came within some seconds, or the end of the stream."""
+        if seconds is None:
+            return True
+        try:
+            return bool(select.select([self._stream.fileno()], [], [], max(seconds, 0.0))[0])
+        except (OSError, ValueError):
+            return True
+
+
+def read_stream(stream: BinaryIO | PatientStream, n_features: int) -> Iterator[Block]:
     """Blocks of (ids, features, further columns) from a stream, as soon as whole lines have arrived.
 
     A line is a JSON object `{"id": …, "features": […]}`, a JSON list of numbers, or comma-separated numbers,
@@ -58,7 +112,7 @@ def read_stream(stream: BinaryIO, n_features: int) -> Iterator[Block]:
         yield ids, np.array(rows, dtype=np.float64), others
 
 
-def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str], Columns]]:
+def read_items(stream: BinaryIO | PatientStream, key: str) -> Iterator[tuple[Ids, list[str], Columns]]:
     """Blocks of (ids, texts, further columns) from a stream, as soon as whole lines have arrived.
 
     A line is a text as it stands, or a JSON object with the text under `key` and perhaps an `id`; blank lines are
@@ -75,8 +129,8 @@ def read_items(stream: BinaryIO, key: str) -> Iterator[tuple[list[str], list[str
 
 
 def _read_blocks(
-    stream: BinaryIO, parse: Callable[[str, int], Parsed[Sample] | None]
-) -> Iterator[tuple[list[str], list[Sample], Columns]]:
+    stream: BinaryIO | PatientStream, parse: Callable[[str, int], Parsed[Sample] | None]
+) -> Iterator[tuple[Ids, list[Sample], Columns]]:
     """Blocks of (ids, samples, further columns); `parse` gets the text of a line and its number.
 
     The first sample decides on the columns, not the first block: how a stream is cut into blocks is chance. They
@@ -85,7 +139,7 @@ def _read_blocks(
     line_number, count = 0, 0
     columns: list[str] | None = None
     for lines in _arriving_lines(stream):
-        ids: list[str] = []
+        names: list[str | None] = []
         samples: list[Sample] = []
         further: list[dict[str, str | None]] = []
         problem: InputError | None = None
@@ -102,12 +156,12 @@ def _read_blocks(
             except InputError as error:  # samples before the bad line are still answered
                 problem = error
                 break
-            ids.append(str(count) if name is None else name)
+            names.append(name)
             samples.append(sample)
             further.append(keys)
-            count += 1
         if samples:
-            yield ids, samples, {key: [keys.get(key) for keys in further] for key in columns or ()}
+            yield Ids(names, count), samples, {key: [keys.get(key) for keys in further] for key in columns or ()}
+        count += len(samples)
         if problem is not None:
             raise problem
 
@@ -120,7 +174,7 @@ def _check_keys(keys: Iterable[str], columns: list[str], number: int) -> None:
         )
 
 
-def holds_features(stream: BufferedReader, n_features: int) -> bool:
+def holds_features(stream: BufferedReader | PatientStream, n_features: int) -> bool:
     """Whether a stream begins like feature vectors; waits for its first bytes, and leaves them there."""
     first = stream.peek(PEEKED).lstrip().split(b"\n")[0].decode("utf-8", "replace").strip()
     if first.startswith("{"):
@@ -140,10 +194,10 @@ def standard_input() -> BufferedReader:
     return stream if hasattr(stream, "peek") else BufferedReader(stream)
 
 
-def _arriving_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+def _arriving_lines(stream: BinaryIO | PatientStream) -> Iterator[list[bytes]]:
     """The lines that each part of a stream has finished; at a line beyond `LONGEST_LINE` reading ends with it."""
     # A pipe's read1 returns what has arrived instead of waiting for a full buffer: slow streams are served at once.
-    read = getattr(stream, "read1", stream.read)
+    read = stream.read1 if hasattr(stream, "read1") else stream.read
     unfinished = bytearray()
     while chunk := read(CHUNK):
         first, *others = chunk.split(b"\n")

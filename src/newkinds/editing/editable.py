@@ -116,6 +116,7 @@ class Editable(ABC):
         out: str | Path | None = None,
         birth_size: int | None = None,
         keep: int | None = None,
+        keep_versions: int | None = None,
         reason: str = "",
     ) -> Update:
         """Put new samples into the run, see `newkinds.editing.update`.
@@ -128,12 +129,20 @@ class Editable(ABC):
             Of each: a name or an id (None, NaN, blank or -1 = unlabelled).
         text, label, id : str, optional
             Columns of a table: texts, labels, and what names each sample.
-        out, birth_size, keep, reason
+        out, birth_size, keep, keep_versions, reason
             As for `newkinds.editing.update`.
         """
         run = self._editing()
         arrivals = self._arrivals(samples, labels, text, label, id)
-        done = update(run, arrivals, out=out, birth_size=birth_size, keep=keep, reason=reason)
+        done = update(
+            run,
+            arrivals,
+            out=out,
+            birth_size=birth_size,
+            keep=keep,
+            keep_versions=keep_versions,
+            reason=reason,
+        )
         self._take_edits()
         return done
 

@@ -10,8 +10,9 @@ from newkinds.editing.naming_rules import checked_name, next_number
 from newkinds.editing.opened_run import Category, OpenedRun, Samples
 from newkinds.editing.splitting import Split, split_rows
 from newkinds.errors import InputError
-from newkinds.journal import Entry
+from newkinds.journal import Entry, since_version
 from newkinds.labels import IntArray
+from newkinds.run_folder import has_version
 from newkinds.standing import packed_rows
 from newkinds.wording import option
 
@@ -195,7 +196,15 @@ class EditedRun(OpenedRun):
 
     def undo(self, *, reason: str = "") -> Entry:
         """Take back the last thing that was done."""
-        return self._do("undo", {}, lambda: {"entry": self._next(self.undoable, "undo").n}, reason)
+
+        def outcome() -> dict[str, Any]:
+            last = self._next(self.undoable, "undo")
+            version, _ = since_version(self.done[:-1])
+            if not has_version(self.folder, version):
+                raise InputError(f"entry {last.n} cannot be undone: version {version} is no longer kept")
+            return {"entry": last.n}
+
+        return self._do("undo", {}, outcome, reason)
 
     def redo(self, *, reason: str = "") -> Entry:
         """Do again what was undone last."""

@@ -21,6 +21,7 @@ from newkinds.errors import InputError
 from newkinds.journal import Entry, Journal, effective_entries, since_version
 from newkinds.kinds import read_run_features
 from newkinds.labels import IntArray
+from newkinds.past import Past, read_past
 from newkinds.run_folder import as_standing, find_category, read_record, read_table, sample_state
 from newkinds.staging import PlaceTaken, claimed
 from newkinds.standing import SampleState, Standing, last_used, lineage
@@ -130,6 +131,19 @@ class OpenedRun:
         from newkinds.runs import load_fitted
 
         return load_fitted(self.folder, self._version)
+
+    @cached_property
+    def _stored_past(self) -> Past | None:
+        """What is no longer kept, as the present version was written."""
+        return read_past(self.folder, {**self._base, "journal": {"version": self._version}})
+
+    @property
+    def past(self) -> Past | None:
+        """What is no longer kept of the samples, with the categories as they stand; None if all are kept."""
+        past = self._stored_past
+        if past is None:
+            return None
+        return past.after(lineage(past.categories.tolist(), self.done_since_refit))
 
     @property
     def last_used(self) -> tuple[int, int]:
@@ -244,7 +258,7 @@ class OpenedRun:
         self._version, later = since_version(self._done)
         self._base = self.first_record if self._version is None else read_record(self.folder, self._version)
         if self._version != before:
-            for name in ("_table", "fitted"):
+            for name in ("_table", "fitted", "_stored_past"):
                 self.__dict__.pop(name, None)
         if self._base.get("samples") != samples_before:
             for name in ("features", "places_of_ids"):

@@ -1,9 +1,12 @@
 """What an entry of the journal did, as a sentence."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from newkinds.journal import Entry
+
+if TYPE_CHECKING:
+    from newkinds.editing.updating import TakenWaiting
 
 SHOWN_NAMES = 5
 """Names of categories in a list."""
@@ -77,6 +80,21 @@ def update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> st
     parts += [f"{called(one)} and {called(other)} may be one" for one, other, _ in changes.get("merges", ())]
     parts += [f"{called(category)} may be several" for category, _ in changes.get("splits", ())]
     return "; ".join(parts)
+
+
+def taken_sentences(taken: "TakenWaiting") -> list[str]:
+    """What became of samples that waited."""
+    done, sentences = taken.update, []
+    if done is not None:
+        sentences.append(f"{update_sentence(done.changes, done.names.__getitem__)}.")
+    if n := taken.n_again:
+        what = (
+            "has an id that the run has already; it was"
+            if n == 1
+            else "have ids that the run has already; they were"
+        )
+        sentences.append(f"{counted(n)} {what} answered, but not taken in again.")
+    return sentences
 
 
 def all_names(record: dict[str, Any], entries: list[Entry]) -> dict[int, str]:

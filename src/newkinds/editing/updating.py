@@ -5,8 +5,8 @@ What fits is assigned, what is strange is held back, and strangers that agree ar
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,34 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from newkinds.data import FeatureSet
-from newkinds.data.pictures import png
-from newkinds.data.thumbnails import packed_pictures
+from newkinds.editing.arrivals import (
+    ArrivingCategories,
+    checked_ids,
+    ids_of_arrival,
+    joined_features,
+    joined_table,
+    take_labels,
+)
 from newkinds.editing.edited_run import EditedRun
-from newkinds.editing.naming_rules import checked_name, next_number
+from newkinds.editing.keeping import kept_rows
 from newkinds.editing.opened_run import OpenedRun
+from newkinds.editing.proposals import MUCH, proposals
 from newkinds.editing.supervision import supervision
-from newkinds.editing.versions import add_version, next_version, pictures_of, version_record, write_separately
+from newkinds.editing.versions import (
+    EditedMeanwhile,
+    add_version,
+    forget_versions,
+    version_record,
+    write_separately,
+)
+from newkinds.editing.waiting import TOKEN, Waiting, waiting_samples
 from newkinds.errors import InputError
 from newkinds.journal import Entry
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.naming import suggest_names
+from newkinds.past import Past
 from newkinds.projection import project
-from newkinds.run_folder import PICTURES, RUN_FILES, as_standing
-from newkinds.staging import refuse_existing, staged
+from newkinds.run_folder import RUN_FILES, WAITING_FILE, as_standing
+from newkinds.staging import PlaceTaken, refuse_existing, staged
 from newkinds.standing import SampleState, lineage, standing
 from newkinds.wording import option
 
@@ -37,8 +51,31 @@ if TYPE_CHECKING:
 
 LEAST_EXPECTED = 10
 """Samples of a category that an arrival should bring before it is called dormant for bringing none."""
-SHOWN = 3
-"""Ids that an error names."""
+ATTEMPTS = 3
+"""To take in samples that wait, where somebody edits the run meanwhile."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How small a category is born and how much is kept, see `update`; None where nobody said."""
+
+    birth_size: int | None = None
+    keep: int | None = None
+    keep_versions: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("keep", "keep_versions"):
+            most = getattr(self, name)
+            if most is not None and most < 1:
+                raise InputError(f"{option(name, '--' + name.replace('_', '-'))} should be at least 1; got {most}")
+
+    @property
+    def arguments(self) -> dict[str, int]:
+        """What somebody said, for the journal."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -56,6 +93,8 @@ class Update:
     names : dict of int to str
         Name of every category.
     seconds : float
+    first : TakenWaiting or None
+        The samples that `newkinds watch` had left waiting, and that were taken in before.
     """
 
     place: Path
@@ -63,48 +102,26 @@ class Update:
     changes: dict[str, Any]
     names: dict[int, str]
     seconds: float
+    first: "TakenWaiting | None" = None
 
 
-@dataclass
-class _Categories:
-    """The categories of a run while an update is worked out: those that there are, and those that come."""
+@dataclass(frozen=True)
+class TakenWaiting:
+    """Samples that waited and were taken in.
 
-    present: list[dict[str, Any]]
-    last: tuple[int, int]
-    born: list[dict[str, Any]] = field(default_factory=list)
-    named: list[list[Any]] = field(default_factory=list)
+    Attributes
+    ----------
+    n_samples : int
+        How many waited.
+    n_again : int
+        How many of them the run had already, or came twice: these were not taken in again.
+    update : Update or None
+        None if none was new.
+    """
 
-    def bear(self, name: str | None = None) -> int:
-        """A new category: an id and a key that nobody has ever had."""
-        taken = {c[part].casefold() for c in [*self.present, *self.born] for part in ("key", "name")}
-        number = next_number(self.last[1], taken)
-        self.last = (self.last[0] + 1, number)
-        category = {"id": self.last[0], "key": f"new-{number}", "name": name or f"new-{number}", "kind": "new"}
-        self.born.append({**category, "named": name is not None, "suggestion": None, "size": 0, "labelled": 0})
-        return self.last[0]
-
-    def call(self, category: int, name: str) -> None:
-        """Give a category of the run a name."""
-        place = next(i for i, c in enumerate(self.present) if c["id"] == category)
-        self.present[place] = {**self.present[place], "name": name, "named": True}
-        self.named.append([category, name])
-
-    def suggest(self, features: npt.NDArray[Any], categories: IntArray, texts: list[str] | None) -> None:
-        """Suggest names for those that came."""
-        if not self.born:
-            return
-        ids = np.array([c["id"] for c in self.all])
-        n_known = sum(c["kind"] == "known" for c in self.all)
-        columns = np.searchsorted(ids, categories)
-        suggestions = suggest_names(features, columns, [c["name"] for c in self.all], n_known, texts)
-        first = len(self.present)
-        self.born = [
-            {**category, "suggestion": suggestions.get(first + place)} for place, category in enumerate(self.born)
-        ]
-
-    @property
-    def all(self) -> list[dict[str, Any]]:
-        return [*self.present, *self.born]
+    n_samples: int
+    n_again: int
+    update: Update | None
 
 
 def update(
@@ -114,6 +131,7 @@ def update(
     out: str | Path | None = None,
     birth_size: int | None = None,
     keep: int | None = None,
+    keep_versions: int | None = None,
     source: str = "",
     reason: str = "",
 ) -> Update:
@@ -123,6 +141,9 @@ def update(
     the most probable one, but do not teach what it looks like. Once enough of them agree, also with those held back
     before, a category is born. Labels of new samples count: that of a category's name or key is this category; any
     other name is given to the new, unnamed category that most of its samples fall into, and otherwise makes one.
+
+    Samples that `newkinds watch` has left waiting are taken in first, by an update of their own; with `out` they go
+    on waiting.
 
     Parameters
     ----------
@@ -134,30 +155,111 @@ def update(
     birth_size : int, optional
         Samples that a category has at its birth, at least; 8 by default.
     keep : int, optional
-        Of each category keep no more samples than so many; labelled, confirmed and held ones always. Which ones go
-        is chance. By default all are kept.
+        Of each category keep no more samples than so many: those that a person confirmed first, then labelled ones,
+        then others by chance. The rest is kept as sums (`newkinds.past`). By default all are kept.
+    keep_versions : int, optional
+        Keep no more than so many of the run's versions, the last ones; earlier ones cannot be gone back to then. By
+        default all are kept.
     source : str
         What the samples come from, for the journal.
     reason : str
         Written down with it.
     """
+    opened = run if isinstance(run, OpenedRun) else EditedRun(run)
+    opened.refresh()
+    limits = Limits(birth_size, keep, keep_versions)
+    first = take_waiting(opened, limits) if out is None else None
+    arguments = {"source": source}
+    done = _update(opened, arrivals, arguments, limits, out=out, reason=reason)
+    return replace(done, first=first)
+
+
+def take_waiting(run: OpenedRun, limits: Limits = NO_LIMITS, waiting: Waiting | None = None) -> TakenWaiting | None:
+    """Put the samples of a run that wait into it; None if there are none, or if another program watches the run.
+
+    Those whose ids the run has already are passed over. `waiting` is what the caller holds already.
+    """
+    if waiting is None:
+        if not (run.folder / WAITING_FILE).exists():
+            return None
+        try:
+            with waiting_samples(run.folder) as held:
+                return take_waiting(run, limits, held)
+        except PlaceTaken:  # whoever watches takes them in
+            return None
+    if not waiting.n_samples:
+        return None
+    n_samples = waiting.n_samples
+    for attempt in range(1, ATTEMPTS + 1):
+        run.refresh()
+        arrivals = _arrivals_of(run, waiting)
+        n_again = n_samples - (0 if arrivals is None else len(arrivals))
+        try:
+            arguments = {"source": "watch", TOKEN: waiting.token}
+            done = None
+            if arrivals is not None:
+                done = _update(run, arrivals, arguments, limits)
+            break
+        except EditedMeanwhile:
+            if attempt == ATTEMPTS:
+                raise
+    waiting.clear()
+    return TakenWaiting(n_samples, n_again, done)
+
+
+def check_can_be_updated(run: OpenedRun) -> None:
+    """Refuse runs of methods without a partition that could grow."""
+    if run.record["chosen"]["lam"] is None:
+        raise InputError(f"a run by {run.record['method']} cannot be updated; discover again with all samples")
+
+
+def _arrivals_of(run: OpenedRun, waiting: Waiting) -> FeatureSet | None:
+    """The samples that wait and whose ids are new, as a collection; None if there are none."""
+    blocks, seen = waiting.read(), set(run.places_of_ids)
+    ids: list[str | None] = []
+    features, texts = [], []
+    for block in blocks:
+        rows = []
+        for row, name in enumerate(block.ids):
+            if name is None or name not in seen:
+                rows.append(row)
+                ids.append(name)
+                seen.update(() if name is None else (name,))
+        features.append(block.features[rows])
+        texts += [] if block.texts is None else [block.texts[row] for row in rows]
+    if not ids:
+        return None
+    return FeatureSet(
+        np.concatenate(features),
+        np.full(len(ids), UNLABELLED),
+        ids=tuple(ids_of_arrival(run, ids)),
+        texts=tuple(texts) if len(texts) == len(ids) else None,
+    )
+
+
+def _update(
+    opened: OpenedRun,
+    arrivals: FeatureSet,
+    arguments: dict[str, Any],
+    limits: Limits,
+    *,
+    out: str | Path | None = None,
+    reason: str = "",
+) -> Update:
+    """See `update`; the run is up to date. `arguments` are what the journal says of the source."""
     from newkinds.methods.refitting import Wanted
     from newkinds.methods.updating import Arrival, take_in
     from newkinds.selection.births import BIRTH_SIZE
 
-    opened = run if isinstance(run, OpenedRun) else EditedRun(run)
-    opened.refresh()
     began = time.perf_counter()
     chosen, n_entries = opened.record["chosen"], len(opened.entries)
-    if chosen["lam"] is None:
-        raise InputError(f"a run by {opened.record['method']} cannot be updated; discover again with all samples")
-    if keep is not None and keep < 1:
-        raise InputError(f"{option('keep', '--keep')} should be at least 1; got {keep}")
-    ids = _checked_ids(opened, arrivals)
-    earlier, features = opened.samples, _joined_features(opened, arrivals)
+    check_can_be_updated(opened)
+    ids = checked_ids(opened, arrivals)
+    earlier, features = opened.samples, joined_features(opened, arrivals)
     n_before = len(earlier.categories)
-    categories = _Categories(list(opened.record["categories"]), opened.last_used)
-    settled_new = _take_labels(opened, arrivals, categories)
+    past = opened.past or Past.empty(features.shape[1])
+    categories = ArrivingCategories(list(opened.record["categories"]), opened.last_used)
+    settled_new = take_labels(opened, arrivals, categories)
     taught = supervision(opened, np.asarray(opened.fitted._unit(features[:n_before]), dtype=np.float32))
     is_settled = np.concatenate([taught.labels != UNLABELLED, settled_new != UNLABELLED])
     before = np.concatenate([earlier.categories, settled_new])
@@ -178,14 +280,18 @@ def update(
         categories.bear,
         lam=float(chosen["lam"]),
         size_ratio=chosen.get("size_ratio") or 1.0,
-        birth_size=BIRTH_SIZE if birth_size is None else birth_size,
+        birth_size=BIRTH_SIZE if limits.birth_size is None else limits.birth_size,
     )
     samples = _samples(earlier, taken, settled_new, features, known)
-    kept = _kept_rows(samples, keep, np.random.default_rng(n_entries))
-    changes = _changes(categories, earlier, samples, taken, n_before, len(features) - len(kept))
-    table = _table(opened, arrivals, ids)
-    model = taken.model
-    if len(kept) < len(features):
+    changes = _changes(categories, earlier, samples, past, n_before)
+    table, model = joined_table(opened, arrivals, ids), taken.model
+    if limits.keep is not None:
+        kept = kept_rows(samples, table["id"].to_pylist(), limits.keep)
+        goes = np.ones(len(features), dtype=bool)
+        goes[kept] = False
+        changes |= {"let_go": n_gone} if (n_gone := int(goes.sum())) else {}
+        goes &= ~samples.held  # which are of no category, and teach nothing
+        past = past.with_samples(features[goes], samples.categories[goes])
         samples = SampleState(**{name: array[kept] for name, array in vars(samples).items()})
         features, table = features[kept], table.take(pa.array(kept))
         model.labels_ = samples.categories
@@ -193,7 +299,8 @@ def update(
     categories.suggest(
         unit, samples.categories, table["text"].to_pylist() if "text" in table.column_names else None
     )
-    record = version_record(opened, categories.all, samples)
+    changes |= _proposals(categories, samples, unit, changes, past, opened.done)
+    record = version_record(opened, categories.all, samples, past)
     places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
     record |= {
@@ -208,10 +315,8 @@ def update(
     if out is not None:
         place = Path(out)
         with staged(place, folder=True, replace=refuse_existing, ours=RUN_FILES) as stage:
-            write_separately(stage, record, model, table, opened, unit, places)
+            write_separately(stage, record, model, table, opened, unit, places, past)
         return Update(place, None, changes, names, time.perf_counter() - began)
-    arguments = {"source": source, **({} if birth_size is None else {"birth_size": birth_size})}
-    arguments |= {} if keep is None else {"keep": keep}
     entry = add_version(
         opened,
         "update",
@@ -220,83 +325,15 @@ def update(
         table,
         features=unit,
         places=places,
-        arguments=arguments,
+        past=past,
+        arguments={**arguments, **limits.arguments},
         outcome={"changes": changes},
         n_entries=n_entries,
         reason=reason,
     )
+    if limits.keep_versions is not None:
+        forget_versions(opened, limits.keep_versions)
     return Update(opened.folder, entry, changes, names, time.perf_counter() - began)
-
-
-def _checked_ids(run: OpenedRun, arrivals: FeatureSet) -> list[str]:
-    """Names of the new samples; row numbers are numbers of the arrival."""
-    if arrivals.ids is None:
-        arrival = next_version(run)
-        return [f"{arrival}/{row}" for row in range(len(arrivals))]
-    ids = list(arrivals.ids)
-    places = run.places_of_ids
-    if again := [name for name in ids if name in places]:
-        shown = ", ".join(repr(name) for name in again[:SHOWN]) + (", …" if len(again) > SHOWN else "")
-        raise InputError(
-            f"{len(again)} of {len(ids)} samples are in the run already ({shown}); an update takes new samples: "
-            "leave those out, or give others ids of their own"
-        )
-    return ids
-
-
-def _joined_features(run: OpenedRun, arrivals: FeatureSet) -> npt.NDArray[np.float32]:
-    """All features, of unit length, the new ones last."""
-    from newkinds.engine import normalised
-
-    old = np.asarray(run.features, dtype=np.float32)
-    new = arrivals.arranged(run.record["source"].get("columns"))
-    if new.shape[1] != old.shape[1]:
-        raise InputError(f"the run has {old.shape[1]} features, the new samples {new.shape[1]}")
-    return np.concatenate([normalised(old), normalised(np.asarray(new))]).astype(np.float32)
-
-
-def _take_labels(run: OpenedRun, arrivals: FeatureSet, categories: _Categories) -> IntArray:
-    """Ids that labels of new samples stand for, -1 for those without; names are given and categories made."""
-    settled = np.full(len(arrivals), UNLABELLED)
-    unknown: list[tuple[str, IntArray]] = []
-    for label in np.unique(arrivals.labels[arrivals.labels != UNLABELLED]).tolist():
-        rows, name = np.flatnonzero(arrivals.labels == label), arrivals.name_of(int(label))
-        category = _called(categories.present, name)
-        if category is None:
-            unknown.append((name, rows))
-        else:
-            settled[rows] = category
-    if not unknown:
-        return settled
-    guesses = _guesses(run, arrivals)
-    for name, rows in sorted(unknown, key=lambda pair: -len(pair[1])):  # the most samples choose first
-        wanted = checked_name(name, {"categories": categories.all})
-        found, counts = np.unique(guesses[rows], return_counts=True)
-        best = int(found[counts.argmax()])
-        free = {c["id"] for c in categories.present if c["kind"] == "new" and not c["named"]}
-        if best in free and 2 * int(counts.max()) > len(rows):
-            categories.call(best, wanted)
-            settled[rows] = best
-        else:
-            settled[rows] = categories.bear(wanted)
-    return settled
-
-
-def _called(categories: Sequence[dict[str, Any]], name: str) -> int | None:
-    """The category with this name or key; None if there is none."""
-    wanted = name.strip().casefold()
-    for part in ("name", "key"):
-        for category in categories:
-            if category[part].casefold() == wanted:
-                return int(category["id"])
-    return None
-
-
-def _guesses(run: OpenedRun, arrivals: FeatureSet) -> IntArray:
-    """The category of each new sample as the run stands; -1 for strangers."""
-    model, features = run.model, arrivals.arranged(run.record["source"].get("columns"))
-    categories: IntArray = model.predict(features).astype(np.int64)
-    return np.where(run.fitted.strangeness(features) > 0.5, UNLABELLED, categories)
 
 
 def _samples(
@@ -322,30 +359,18 @@ def _samples(
     )
 
 
-def _kept_rows(samples: SampleState, keep: int | None, rng: np.random.Generator) -> IntArray:
-    rows = np.arange(len(samples.categories))
-    if keep is None:
-        return rows
-    stays = samples.labelled | samples.held
-    for category in np.unique(samples.categories).tolist():
-        others = np.flatnonzero((samples.categories == category) & ~stays)
-        if len(others) > keep:
-            stays[rng.choice(others, keep, replace=False)] = True
-        else:
-            stays[others] = True
-    return rows[stays]
-
-
 def _changes(
-    categories: _Categories, earlier: SampleState, samples: SampleState, taken: Any, n_before: int, n_let_go: int
+    categories: ArrivingCategories, earlier: SampleState, samples: SampleState, past: Past, n_before: int
 ) -> dict[str, Any]:
-    """What changed, for the journal."""
+    """What changed, for the journal; `past` is what was no longer kept before."""
     new = samples.categories[n_before:]
     n_new = len(new)
     joined = {c: int(n) for c, n in zip(*np.unique(new[~samples.held[n_before:]], return_counts=True), strict=True)}
     born = {c["id"] for c in categories.born}
-    share = {c["id"]: float((earlier.categories == c["id"]).mean()) for c in categories.present}
-    dormant = [c for c, part in share.items() if part * n_new >= LEAST_EXPECTED and not (new == c).any()]
+    n_ever = {c["id"]: int((earlier.categories == c["id"]).sum()) for c in categories.present}
+    n_ever = {category: n + past.count_of(category) for category, n in n_ever.items()}
+    expected = n_new / max(sum(n_ever.values()), 1)
+    dormant = [c for c, n in n_ever.items() if n * expected >= LEAST_EXPECTED and not (new == c).any()]
     parts: dict[str, Any] = {
         "born": [
             {
@@ -363,9 +388,27 @@ def _changes(
         "held": int(samples.held.sum()),
         "labelled": int(samples.given[n_before:].sum()),
         "moved": int((samples.categories[:n_before] != earlier.categories).sum()),
-        "let_go": n_let_go,
     }
     return {name: part for name, part in parts.items() if part or name == "arrived"}
+
+
+def _proposals(
+    categories: ArrivingCategories,
+    samples: SampleState,
+    unit: npt.NDArray[np.float16],
+    changes: dict[str, Any],
+    past: Past,
+    done: Collection[Entry],
+) -> dict[str, Any]:
+    """What a person might merge or split, of the categories that were born or grew by much."""
+    changed = {c["id"] for c in categories.born}
+    for category, n_joined in changes.get("grown", ()):
+        n_now = int(((samples.categories == category) & ~samples.held).sum()) + past.count_of(category)
+        if n_joined >= MUCH * (n_now - n_joined):
+            changed.add(category)
+    sure = np.flatnonzero(~samples.held)
+    proposed = proposals(categories.all, unit[sure], samples.categories[sure], changed, list(done))
+    return {name: part for name, part in proposed.items() if part}
 
 
 def _map(
@@ -378,32 +421,3 @@ def _map(
     projection = project(features, np.searchsorted(ids, categories), len(ids))
     record["map"] = {"method": projection.method}
     return projection.places
-
-
-def _table(run: OpenedRun, arrivals: FeatureSet, ids: list[str]) -> pa.Table:
-    """Predictions of all samples; what `as_standing` says anew is as in the first row."""
-    table, pictures = run.predictions, pictures_of(run)
-    if pictures is not None:
-        table = table.append_column(PICTURES, pictures)
-    for name, zeros in (("strangeness", np.zeros(len(table), np.float32)), ("held", np.zeros(len(table), bool))):
-        if name not in table.column_names:
-            table = table.append_column(name, pa.array(zeros))
-    n = len(arrivals)
-    new = table.take(pa.array(np.zeros(n, dtype=np.int64)))
-    cells: dict[str, pa.Array] = {"id": pa.array(ids, pa.string())}
-    if "text" in table.column_names:
-        cells["text"] = pa.array(arrivals.texts or [""] * n, pa.string())
-    if "truth" in table.column_names:
-        cells["truth"] = pa.nulls(n, pa.string())
-    if pictures is not None:
-        cells[PICTURES] = _new_pictures(arrivals)
-    for name, column in cells.items():
-        new = new.set_column(new.column_names.index(name), table.schema.field(name), column)
-    return pa.concat_tables([table, new])
-
-
-def _new_pictures(arrivals: FeatureSet) -> pa.Array:
-    """Thumbnails of new samples; where they come without, as features, a blank one."""
-    n, blank = len(arrivals), np.full((1, 1), 255, dtype=np.uint8)
-    pictures = [png(blank)] * n if arrivals.images is None else packed_pictures(arrivals.images, slice(0, n))
-    return pa.array(pictures, type=pa.binary())

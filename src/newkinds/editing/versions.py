@@ -19,12 +19,14 @@ from newkinds import __version__
 from newkinds.editing.opened_run import OpenedRun
 from newkinds.errors import InputError
 from newkinds.journal import OUTCOMES, Entry
+from newkinds.past import Past
 from newkinds.predictions import table_writer
 from newkinds.run_folder import (
     FEATURES_FILE,
     MAP_FILE,
     MODEL_FILE,
     OF_SAMPLES,
+    PAST_FILE,
     PICTURES,
     PREDICTIONS_TABLE,
     PREDICTIONS_TEXT,
@@ -32,13 +34,14 @@ from newkinds.run_folder import (
     VERSIONS,
     expected_checksum,
     file_checksum,
+    has_version,
     read_record,
     read_table,
     run_file,
 )
 from newkinds.run_record import VERSION_DIGITS, format_record, parse_record
 from newkinds.runtime import report_progress
-from newkinds.staging import give_usual_mode, staged
+from newkinds.staging import discard, give_usual_mode, staged
 from newkinds.standing import SampleState
 
 if TYPE_CHECKING:
@@ -46,8 +49,12 @@ if TYPE_CHECKING:
 
 Features = npt.NDArray[np.float16]
 Outcome = dict[str, Any]
-PAST = {"refit": "refitted", "update": "updated"}
+DONE = {"refit": "refitted", "update": "updated"}
 """What was done to a run, for errors."""
+
+
+class EditedMeanwhile(InputError):
+    """Somebody edited a run while its next version was worked out."""
 
 
 def next_version(run: OpenedRun) -> str:
@@ -56,7 +63,9 @@ def next_version(run: OpenedRun) -> str:
     return f"{max(numbers, default=1) + 1:0{VERSION_DIGITS}d}"
 
 
-def version_record(run: OpenedRun, categories: list[dict[str, Any]], samples: SampleState) -> dict[str, Any]:
+def version_record(
+    run: OpenedRun, categories: list[dict[str, Any]], samples: SampleState, past: Past | None = None
+) -> dict[str, Any]:
     """`run.json` of a version, as far as its categories and samples say; the rest is as the run has it.
 
     That holds for `score` and `suspected_labels` too, which are about samples as they were: say them anew.
@@ -68,8 +77,11 @@ def version_record(run: OpenedRun, categories: list[dict[str, Any]], samples: Sa
         As `run.record` has them, in the order of their ids; those that are born with it too.
     samples : SampleState
         What the version says of its samples.
+    past : Past, optional
+        What is no longer kept; by default as the run has it.
     """
     earlier = run.record
+    past = run.past if past is None else past
     described = []
     for category in categories:
         members = samples.categories == category["id"]
@@ -83,6 +95,7 @@ def version_record(run: OpenedRun, categories: list[dict[str, Any]], samples: Sa
                 "labelled": int((members & samples.labelled).sum()),
                 "suggestion": category.get("suggestion"),
                 "stability": None,
+                **({"let_go": n_gone} if past is not None and (n_gone := past.count_of(category["id"])) else {}),
             }
         )
     counts = {"samples": len(samples.categories), "labelled": int(samples.labelled.sum())}
@@ -114,6 +127,7 @@ def write_version(
     run: OpenedRun,
     features: Features | None = None,
     places: npt.NDArray[np.float32] | None = None,
+    past: Past | None = None,
 ) -> None:
     """Write the files of a version into an existing, empty folder; `run.json` comes last.
 
@@ -132,6 +146,8 @@ def write_version(
         Of unit length, of samples of its own. Without, the samples, and their map, are those of the run.
     places : ndarray of shape (samples, 2), optional
         The map of samples of its own; `map` of the record says how it was made. Without, they have none.
+    past : Past, optional
+        What is no longer kept; by default as the run has it.
     """
     from safetensors.numpy import save_file
 
@@ -149,7 +165,12 @@ def write_version(
             write_table(part)
     save_file({name: np.ascontiguousarray(a) for name, a in model.fitted_arrays().items()}, stage / MODEL_FILE)
     give_usual_mode(stage / MODEL_FILE)
-    checksums = {name: file_checksum(stage / name) for name in (MODEL_FILE, PREDICTIONS_TABLE)}
+    past = run.past if past is None else past
+    if past is not None and past.n_samples:
+        save_file(past.arrays(), stage / PAST_FILE)
+        give_usual_mode(stage / PAST_FILE)
+    own = [name for name in (MODEL_FILE, PREDICTIONS_TABLE, PAST_FILE) if (stage / name).is_file()]
+    checksums = {name: file_checksum(stage / name) for name in own}
     if features is None:
         checksums |= _checksums_of_samples(run)
     else:
@@ -169,6 +190,7 @@ def write_separately(
     run: OpenedRun,
     features: Features | None = None,
     places: npt.NDArray[np.float32] | None = None,
+    past: Past | None = None,
 ) -> None:
     """Write a run folder of its own in place of a version, see `write_version`: all of its files are there."""
     record = {key: value for key, value in record.items() if key != "samples"}
@@ -179,7 +201,7 @@ def write_separately(
             path = run_file(run.folder, run.record, name)
             if path.is_file():
                 shutil.copyfile(path, stage / name)
-    write_version(stage, record, model, table, run, features, places)
+    write_version(stage, record, model, table, run, features, places, past)
 
 
 def add_version(
@@ -191,6 +213,7 @@ def add_version(
     *,
     features: Features | None = None,
     places: npt.NDArray[np.float32] | None = None,
+    past: Past | None = None,
     arguments: dict[str, Any] | None = None,
     outcome: Outcome | Callable[[], Outcome] | None = None,
     n_entries: int,
@@ -200,7 +223,7 @@ def add_version(
 
     Parameters
     ----------
-    run, record, model, table, features, places
+    run, record, model, table, features, places, past
         See `write_version`. A version with features of its own is named as the one that its samples are of.
     op : {"refit", "update"}
     arguments : dict, optional
@@ -212,21 +235,21 @@ def add_version(
         Entries of the journal when the version was worked out. If there are more now, it is refused.
     reason : str
     """
-    again = f"{run.folder} was edited while it was {PAST[op]}; {op} it again"
+    again = EditedMeanwhile(f"{run.folder} was edited while it was {DONE[op]}; {op} it again")
 
     def check(place: Path) -> None:
         """A version that no entry names is what a killed command left."""
         run.refresh()
         for entry in run.entries:
             if entry.version == place.name:
-                raise InputError(
-                    f"{run.folder} was {PAST[entry.op]} by another command meanwhile; see `newkinds history`"
+                raise EditedMeanwhile(
+                    f"{run.folder} was {DONE[entry.op]} by another command meanwhile; see `newkinds history`"
                 )
 
     def check_unedited() -> None:
         run.refresh()
         if len(run.entries) != n_entries:
-            raise InputError(again)
+            raise again
 
     with run.held():  # from the version to its entry: another one may not come in between
         check_unedited()
@@ -236,9 +259,24 @@ def add_version(
         if features is not None:
             record = {**record, "samples": version}
         with staged(run.folder / VERSIONS / version, folder=True, replace=check) as stage:
-            write_version(stage, record, model, table, run, features, places)
+            write_version(stage, record, model, table, run, features, places, past)
         check_unedited()  # whoever listens to the progress may edit
         return run.append(op, arguments or {}, result, by=op, reason=reason)
+
+
+def forget_versions(run: OpenedRun, keep_versions: int) -> None:
+    """Remove all but the last versions of a run and those whose samples they use: one can go back no further."""
+    with run.held():
+        there = [
+            version for entry in run.entries if (version := entry.version) and has_version(run.folder, version)
+        ]
+        stays = {*sorted(there, key=int)[-keep_versions:], *filter(None, [run.version])}
+        stays |= {samples for version in stays if (samples := read_record(run.folder, version).get("samples"))}
+        for version in there:
+            if version not in stays:
+                folder = run.folder / VERSIONS / version
+                (folder / RUN_FILE).unlink()  # first: without it there is no version, whenever this is killed
+                discard(folder)
 
 
 def _write_samples(

@@ -1,79 +1,91 @@
-"""Samples that come one by one: answered at once, and put into the run from time to time."""
+"""Samples that come one by one: answered at once, and put into the run from time to time.
+
+What was answered is in the run folder before its answer goes out (`newkinds.editing.waiting`), so that nothing is
+lost, whatever happens.
+"""
 
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from newkinds.answering import Samples
-from newkinds.data import FeatureSet
-from newkinds.editing.sentences import update_sentence
-from newkinds.editing.updating import update
-from newkinds.labels import UNLABELLED
+from newkinds.editing.edited_run import EditedRun
+from newkinds.editing.sentences import counted, taken_sentences
+from newkinds.editing.updating import NO_LIMITS, Limits, check_can_be_updated, take_waiting
+from newkinds.editing.waiting import Waiting
 from newkinds.predictions import answers_table
 from newkinds.runs import load
 from newkinds.visible import visible
 
 
-def watched(
-    run: Path,
-    samples: Iterator[Samples],
-    every: int,
-    minutes: float | None,
-    say: Callable[[str], None],
-    *,
-    birth_size: int | None = None,
-    keep: int | None = None,
-) -> Iterator[pa.Table]:
-    """The answers to samples as they come; the run is updated with them.
+class Watch:
+    """A run that answers samples and grows with them.
 
     Parameters
     ----------
     run : Path
-    samples : iterator of Samples
+    waiting : Waiting
+        The samples of the run that wait, held until the watch ends. What is there already is taken in at once.
     every : int
         Samples after which the run is updated.
     minutes : float, optional
-        The same in minutes, looked at when a sample comes.
+        It is updated as well once a sample has waited for so long.
     say : callable
         Told in a sentence what an update changed.
-    birth_size, keep
+    limits : Limits
         As for `newkinds.editing.update`.
     """
-    model = load(run)
-    waiting: list[Samples] = []
-    n_waiting, n_before, since = 0, 0, time.monotonic()
 
-    def take_in() -> None:
-        arrivals = _joined(waiting, n_before)
-        done = update(run, arrivals, birth_size=birth_size, keep=keep, source="watch")
-        say(visible(f"{update_sentence(done.changes, done.names.__getitem__)}."))
+    def __init__(
+        self,
+        run: Path,
+        waiting: Waiting,
+        every: int,
+        minutes: float | None,
+        say: Callable[[str], None],
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        self._run, self._waiting, self._say = EditedRun(run), waiting, say
+        self._every, self._seconds = every, None if minutes is None else 60 * minutes
+        self._limits = limits
+        self._due: float | None = None
+        """When the samples that wait have waited long enough."""
+        check_can_be_updated(self._run)
+        if waiting.n_samples:
+            say(f"{counted(waiting.n_samples)} waited since the last time; they are taken in first.")
+        self.take_in()
+        self.model = load(run)
 
-    for block in samples:
-        yield answers_table(model, block.ids, block.features)
-        waiting.append(block)
-        n_waiting += len(block.features)
-        is_late = minutes is not None and time.monotonic() - since > 60 * minutes
-        if n_waiting >= every or is_late:
-            take_in()
-            model = load(run)
-            n_before += n_waiting
-            waiting, n_waiting, since = [], 0, time.monotonic()
-    if waiting:
-        take_in()
+    def answers(self, samples: Iterator[Samples]) -> Iterator[pa.Table]:
+        """The answers to samples as they come; at their end the run is updated with the rest."""
+        for block in samples:
+            table = answers_table(self.model, block.ids, block.features)
+            given = block.given or [True] * len(block.features)
+            ids = [str(name) if is_given else None for name, is_given in zip(block.ids, given, strict=True)]
+            texts = block.others["text"].to_pylist() if "text" in block.others.column_names else None
+            self._waiting.append(ids, block.features, texts)
+            yield table
+            if self._due is None and self._seconds is not None:
+                self._due = time.monotonic() + self._seconds
+            if self._waiting.n_samples >= self._every:
+                self.take_in()
+            self.patience()
+        self.take_in()
 
+    def patience(self) -> float | None:
+        """Update the run if samples have waited long enough; then, how many seconds until the next ones have."""
+        if self._due is not None and time.monotonic() >= self._due:
+            self.take_in()
+        return None if self._due is None else self._due - time.monotonic()
 
-def _joined(blocks: list[Samples], n_before: int) -> FeatureSet:
-    """Samples as a collection. Those without an id, which are called by their number, get one from the update."""
-    ids = [str(name) for block in blocks for name in block.ids]
-    numbers = [str(n_before + row) for row in range(len(ids))]
-    features = np.concatenate([np.asarray(block.features, dtype=np.float32) for block in blocks])
-    texts = [column for block in blocks if "text" in block.others.column_names for column in block.others["text"]]
-    return FeatureSet(
-        features,
-        np.full(len(features), UNLABELLED),
-        ids=None if ids == numbers else tuple(ids),
-        texts=tuple(text.as_py() or "" for text in texts) if len(texts) == len(features) else None,
-    )
+    def take_in(self) -> None:
+        """Update the run with the samples that wait."""
+        self._due = None
+        taken = take_waiting(self._run, self._limits, self._waiting)
+        if taken is None:
+            return
+        for sentence in taken_sentences(taken):
+            self._say(visible(sentence))
+        self.model = load(self._run.folder)
