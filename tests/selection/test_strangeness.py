@@ -9,7 +9,9 @@ from sklearn.metrics import roc_auc_score
 from newkinds.engine import Partitioner
 from newkinds.selection.strangeness import (
     LEAST_CATEGORIES,
+    TELLING,
     Portrait,
+    Rehearsed,
     Rule,
     learn_strangeness,
     probability_of_strange,
@@ -66,7 +68,7 @@ def test_without_strangers_hardly_any_are_seen():
 def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     unit, columns = blobs(20, 30)
     retrain = by_means(unit, columns)
-    rehearsals = rehearse_strangers(unit, columns, retrain, np.random.default_rng(0))
+    rehearsals = rehearse_strangers(unit, columns, np.ones(len(unit), bool), retrain, np.random.default_rng(0))
     assert len(rehearsals) == 4
     for rehearsed in rehearsals:
         assert len(np.unique(rehearsed.columns[rehearsed.is_strange])) == 4
@@ -76,18 +78,55 @@ def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     strange, _ = blobs(5, 10, seed=1, first=20)
     asked = np.concatenate([ordinary, strange])
     partitioner = retrain(np.arange(len(unit)), columns, 20)[0]
-    ratios = rule.apply(Portrait.of(unit, unit, columns).signs(partitioner, asked, asked))
+    ratios = rule.apply(Portrait.of(partitioner, unit, unit, columns).signs(partitioner, asked, asked))
     is_strange = np.arange(len(asked)) >= len(ordinary)
     assert roc_auc_score(is_strange, ratios) > 0.97
 
 
+def test_signs_are_told_by_what_is_usual_of_the_model():
+    """However far a training drove the logits."""
+    unit, columns = blobs(20, 30)
+    model = by_means(unit, columns)(np.arange(len(unit)), columns, 20)[0]
+    louder = Partitioner(model.weights, 3 * model.temperature)
+    asked, _ = blobs(5, 10, seed=1, first=20)
+    energy, energy_of_louder = (
+        Portrait.of(partitioner, unit, unit, columns).signs(partitioner, asked, asked)[:, 1]
+        for partitioner in (model, louder)
+    )
+    np.testing.assert_allclose(energy, energy_of_louder, rtol=0.2)
+    assert np.median(energy) > 3  # quarters of usual samples are within 1
+
+
+def test_labels_teach_alone_where_there_are_enough():
+    """What a model calls a category, and its absence, may look otherwise."""
+    rng = np.random.default_rng(0)
+    n = 4 * TELLING
+    is_strange, labelled = np.arange(n) % 2 == 0, np.arange(n) < n // 2
+    signs = rng.normal(size=(n, 5))
+    signs[:, 0] += 2 * (is_strange & labelled)
+    signs[:, 1] += 9 * (is_strange & ~labelled)
+    unit, columns = blobs(5, 6)
+    portrait = Portrait.of(by_means(unit, columns)(np.arange(30), columns, 5)[0], unit, unit, columns)
+    nothing = np.zeros((n, 2))
+    rule = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], labelled)])
+    assert rule.weights[0] > 1 > 0.3 > rule.weights[1]
+    few = np.arange(n) < TELLING
+    rule = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], few)])
+    assert rule.weights[1] > 0.3
+
+
 def test_too_few_kinds_teach_nothing():
     unit, columns = blobs(LEAST_CATEGORIES - 1, 30)
-    assert rehearse_strangers(unit, columns, by_means(unit, columns), np.random.default_rng(0)) == []
+    assert (
+        rehearse_strangers(
+            unit, columns, np.ones(len(unit), bool), by_means(unit, columns), np.random.default_rng(0)
+        )
+        == []
+    )
 
 
 def test_wide_features_are_narrowed():
     unit, columns = blobs(5, 6, width=1100)
-    portrait = Portrait.of(unit, unit, columns)
+    portrait = Portrait.of(by_means(unit, columns)(np.arange(30), columns, 5)[0], unit, unit, columns)
     assert portrait.scaling.shape[0] < 1100
     assert portrait.directions(unit).shape == (30, portrait.scaling.shape[1])

@@ -281,6 +281,7 @@ def _update(
         lam=float(chosen["lam"]),
         size_ratio=chosen.get("size_ratio") or 1.0,
         birth_size=BIRTH_SIZE if limits.birth_size is None else limits.birth_size,
+        past=past,
     )
     samples = _samples(earlier, taken, settled_new, features, known)
     changes = _changes(categories, earlier, samples, past, n_before)
@@ -304,6 +305,11 @@ def _update(
     places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
     record |= {
+        "chosen": {
+            **record["chosen"],
+            "lam": float(getattr(model, "lam_", chosen["lam"])),
+            "temperature": float(model.temperature_),
+        },
         "stopped": getattr(model, "stopped_", opened.record["stopped"]),
         "n_iter": getattr(model, "n_iter_", opened.record["n_iter"]),
         "suspected_labels": None,

@@ -44,11 +44,11 @@ METRIC_ARRAYS = ("metric_centre", "metric_matrix")
 """The map to the metric, also saved; a model by the cosine has none."""
 CALIBRATION_ARRAY = "calibration"
 """The numbers of a `Calibration`, also saved; models of before there were any have none."""
-LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_", "suggestions_", "places_")
+LOADED_ONLY = ("source_columns_", "encoder_", "sample_encoder_", "suggestions_", "places_", "sizes_")
 """What a run adds to a model and a new fit takes away.
 
 `sample_encoder_` takes raw samples, `suggestions_` are names that we suggest, by id, `places_` say which row of
-`weights_` is which category, where a person has edited them."""
+`weights_` is which category, where a person has edited them, `sizes_` how many samples each had in all, by id."""
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import Run, Trained, category_means
+from newkinds.engine import LinearMap, Run, Trained, category_means
 from newkinds.errors import InputError
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.infomax import InfoMax
+from newkinds.past import Past
+from newkinds.selection.calibration import matching_sharpness
+from newkinds.selection.metric import SURE, learnt_metric
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.sizes import expected_shares
 from newkinds.selection.training import Training
 from newkinds.workers import working_together
 
+SURE_ROWS = 1 << 12
+"""Samples by which it is told how sure a model is."""
 HOLDING = 2
 """How often a training goes on because samples left that should have stayed. Once was enough on texts and birds."""
 
@@ -62,8 +67,10 @@ def refit_model(
     shares: npt.NDArray[np.float64] | None = None,
     training: Training | None = None,
     portrayed: npt.NDArray[np.bool_] | None = None,
+    as_sure: npt.NDArray[np.bool_] | None = None,
+    past: Past | None = None,
 ) -> CategoryDiscoverer:
-    """A model with these categories, fitted from the weights of another; its metric and its calibration stay.
+    """A model with these categories, fitted from the weights of another.
 
     Parameters
     ----------
@@ -82,6 +89,11 @@ def refit_model(
         By default the model's own.
     portrayed : ndarray of shape (samples,), optional
         Samples by which strangers are told from others; by default all.
+    as_sure : ndarray of shape (samples,), optional
+        Samples of which the model should be as sure afterwards, on average: its calibration follows, which was
+        learnt of other trainings. By default it stays.
+    past : Past, optional
+        If given, a metric is learnt anew, by the samples and by these sums of those that went.
     """
     if not isinstance(model, InfoMax):
         name = type(model).__name__
@@ -92,13 +104,16 @@ def refit_model(
     temperature = float(model.temperature_ if temperature is None else temperature)
     # The engine takes labels as columns in any order: here those of `categories`.
     problem = make_problem(features, None, device=model.device, random_state=0)
-    samples = problem.samples if model.metric_map_ is None else problem.samples.mapped(model.metric_map_)
+    before = np.searchsorted(wanted.categories, wanted.assigned).astype(np.int64)
+    is_learnt_anew = past is not None and model.metric_map_ is not None
+    linear = _metric(model, problem, features, wanted, before, past) if is_learnt_anew else model.metric_map_
+    samples = problem.samples if linear is None else problem.samples.mapped(linear)
     columns = np.searchsorted(wanted.categories, np.where(wanted.labels == UNLABELLED, 0, wanted.labels))
     labels = np.where(wanted.labels == UNLABELLED, UNLABELLED, columns)
     problem = replace(problem, samples=samples, columns=labels, known=wanted.categories)
-    before = np.searchsorted(wanted.categories, wanted.assigned).astype(np.int64)
     no_means = np.zeros((n_categories, samples.width), dtype=np.float32)
-    start = _start(model, category_means(samples, before, no_means), wanted)
+    means = category_means(samples, before, no_means)
+    start = means if is_learnt_anew else _start(model, means, wanted)
     if shares is None:
         shares = expected_shares(size_ratio, len(wanted.known), n_categories)
     run = Run(start, model._objective.at(lam), temperature, model._geometry, shares=shares)
@@ -107,7 +122,7 @@ def refit_model(
     partitioner = trained.partitioners[0]
     refitted = copy(model)
     refitted.set_params(n_categories=n_categories)
-    refitted.weights_, refitted.temperature_ = partitioner.weights, temperature
+    refitted.weights_, refitted.temperature_, refitted.metric_map_ = partitioner.weights, temperature, linear
     refitted.categories_, refitted.known_categories_ = wanted.categories, wanted.known
     refitted.n_categories_ = n_categories
     refitted.labels_ = np.where(labels == UNLABELLED, wanted.categories[assigned], wanted.labels)
@@ -116,7 +131,32 @@ def refit_model(
     refitted.objective_curve_ = trained.curve(0)
     refitted.stability_ = refitted.label_doubts_ = refitted.n_categories_search_ = None
     refitted.__dict__.pop("places_", None)
+    if as_sure is not None and as_sure.any():
+        rows = np.flatnonzero(as_sure)
+        some = features[rows[np.linspace(0, len(rows) - 1, min(len(rows), SURE_ROWS)).astype(np.int64)]]
+        confidence = float(model.assess(some).confidence.mean())
+        sharpness = matching_sharpness(partitioner.log_probabilities(refitted._unit(some)), confidence)
+        refitted.calibration_ = replace(model.calibration_, sharpness=sharpness)
     return refitted.with_samples(features, refitted.labels_, labels != UNLABELLED, portrayed)
+
+
+def _metric(
+    model: CategoryDiscoverer,
+    problem: Problem,
+    features: npt.NDArray[Any],
+    wanted: Wanted,
+    columns: IntArray,
+    past: Past | None,
+) -> LinearMap:
+    """The metric of the categories that are wanted.
+
+    It is taught by samples that have to keep their category, by those the model is sure of, and by those of
+    categories that it lacks.
+    """
+    teaches = (wanted.labels != UNLABELLED) | ~np.isin(wanted.assigned, model.categories_)
+    rows = np.flatnonzero(~teaches)
+    teaches[rows] = model.assess(features[rows], wanted.assigned[rows]).confidence >= SURE
+    return learnt_metric(problem.samples, np.where(teaches, columns, UNLABELLED), past)
 
 
 def _train(

@@ -13,19 +13,22 @@ import numpy.typing as npt
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.refitting import Wanted, refit_model
+from newkinds.names import AUTO
+from newkinds.past import Past
 from newkinds.selection.births import BIRTH_SIZE, HELD, find_groups
 from newkinds.selection.metric import SURE
 from newkinds.selection.rehearsal import REHEARSAL_TRAINING
+from newkinds.selection.settings import Setting
 from newkinds.selection.sizes import expected_shares
 from newkinds.selection.strangeness import probability_of_strange, share_of_strangers
+from newkinds.workers import working_together
 
 Mask = npt.NDArray[np.bool_]
-ROUNDS = 3
-"""Of births: what is still strange once some were born may be another category."""
 UPDATE_TRAINING = replace(REHEARSAL_TRAINING, max_iter=60)
 """From weights that are nearly right; what comes later moves them anyway."""
-
-
+UPDATE_SETTING = Setting(0.3, 25.0)
+"""With which models in a learnt metric are trained again. What a fit chose was chosen for its categories: with a
+large lam those that are born small die out, with a small one many samples change sides."""
 ROOM = 2.0
 """Of a small category, so many times its size is left for samples that were not strange enough to be held."""
 
@@ -86,8 +89,12 @@ def take_in(
     lam: float,
     size_ratio: float = 1.0,
     birth_size: int = BIRTH_SIZE,
+    past: Past | None = None,
 ) -> TakenIn:
     """Take new samples in.
+
+    A training that a birth asks for is with `lam` and the model's temperature if a person chose one of them, or if
+    the model compares samples by the cosine; otherwise with `UPDATE_SETTING`.
 
     Parameters
     ----------
@@ -103,23 +110,52 @@ def take_in(
         As for `newkinds.methods.refitting.refit_model`.
     birth_size : int
         Samples that a category has at its birth, at least.
+    past : Past, optional
+        Sums of samples that the collection no longer has.
     """
-    taken = _Taking(model, arrival, wanted, lam, size_ratio)
+    past = Past.empty(arrival.features.shape[1]) if past is None else past
+    with working_together(arrival.features.size):
+        return _take_in(model, arrival, wanted, new_id, lam, size_ratio, birth_size, past)
+
+
+def _take_in(
+    model: CategoryDiscoverer,
+    arrival: Arrival,
+    wanted: Wanted,
+    new_id: Callable[[], int],
+    lam: float,
+    size_ratio: float,
+    birth_size: int,
+    past: Past,
+) -> TakenIn:
+    taken = _Taking(model, arrival, wanted, lam, size_ratio, past)
     taken.judge()
-    for _ in range(ROUNDS):
-        if not taken.give_birth(new_id, birth_size):
-            break
+    taken.give_birth(new_id, birth_size)
     return taken.result()
+
+
+def _is_of_rehearsals(model: CategoryDiscoverer) -> bool:
+    """Whether rehearsals chose the model's setting, in a learnt metric."""
+    chosen = (getattr(model, "lam", None), getattr(model, "temperature", None))
+    return model.metric_map_ is not None and chosen == (AUTO, AUTO)
 
 
 class _Taking:
     """An arrival while it is worked out."""
 
     def __init__(
-        self, model: CategoryDiscoverer, arrival: Arrival, wanted: Wanted, lam: float, size_ratio: float
+        self,
+        model: CategoryDiscoverer,
+        arrival: Arrival,
+        wanted: Wanted,
+        lam: float,
+        size_ratio: float,
+        past: Past,
     ) -> None:
-        self.model, self.arrival, self.wanted = model, arrival, wanted
-        self.lam, self.size_ratio = lam, size_ratio
+        self.model, self.arrival, self.wanted, self.past = model, arrival, wanted, past
+        self.size_ratio = size_ratio
+        own = Setting(lam, float(model.temperature_))
+        self.setting = UPDATE_SETTING if _is_of_rehearsals(model) else own
         self.is_new = np.arange(len(arrival.features)) >= arrival.n_before
         self.categories = arrival.categories.copy()
         self.held = arrival.held.copy()
@@ -148,9 +184,7 @@ class _Taking:
 
     def judge(self) -> None:
         """Say which samples are strange; those in categories that were born are not."""
-        asked = np.flatnonzero(
-            (self.is_new | self.held) & ~self.arrival.settled & ~np.isin(self.categories, self.born)
-        )
+        asked = self._asked()
         self.held[:] = False
         self.strangeness[:] = 0
         if not len(asked):
@@ -161,9 +195,17 @@ class _Taking:
         self.strangeness[asked] = probability_of_strange(ratios, share_of_strangers(ratios))
         self.held[asked] = self.strangeness[asked] > HELD
 
-    def give_birth(self, new_id: Callable[[], int], birth_size: int) -> bool:
-        """Make categories of strangers that agree; whether the model was trained again."""
-        pool = np.flatnonzero(self.held | np.isin(self.categories, list(self.by_labels)))
+    def _asked(self) -> IntArray:
+        """Rows of samples that may be strange."""
+        born = np.isin(self.categories, self.born)
+        return np.flatnonzero((self.is_new | self.arrival.held) & ~self.arrival.settled & ~born)
+
+    def give_birth(self, new_id: Callable[[], int], birth_size: int) -> None:
+        """Make categories of strangers that agree, once: what is still strange then may be the rest of those born.
+
+        The model is trained again if any were born, or if categories changed or were contradicted.
+        """
+        pool = np.union1d(self._asked(), np.flatnonzero(np.isin(self.categories, list(self.by_labels))))
         born = []
         for rows in self._groups(pool, birth_size):
             settled = self.categories[rows][self.arrival.settled[rows]]
@@ -177,13 +219,12 @@ class _Taking:
             self.held[rows] = False
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
         if not (born or are_others or self.wanted.changed or self.is_contradicted):
-            return False
+            return
         self.born += [*born, *self.by_labels]
         ids = np.concatenate([self.wanted.categories, np.array(born, dtype=np.int64)])
         self.wanted = replace(self.wanted, categories=ids)  # ids of those that are born are larger than any
         self.train(frozenset(born))
         self.judge()
-        return True
 
     def _groups(self, pool: IntArray, birth_size: int) -> list[IntArray]:
         """Rows of samples, among these, that are a category."""
@@ -207,10 +248,13 @@ class _Taking:
             self.model,
             self.arrival.features,
             wanted,
-            lam=self.lam,
+            lam=self.setting.lam,
+            temperature=self.setting.temperature,
             shares=self._shares(),
             training=UPDATE_TRAINING,
             portrayed=~self.held,
+            as_sure=~self.is_new & ~self.arrival.settled,
+            past=self.past,
         )
         self.categories = self.model.labels_.astype(np.int64)
         present = self.wanted.categories.tolist()
@@ -223,11 +267,11 @@ class _Taking:
         Drawn to an even size, a category of ten samples among large ones would take samples of its neighbours.
         """
         ids = self.wanted.categories
-        sizes = np.bincount(np.searchsorted(ids, self.categories), minlength=len(ids))
+        sizes = np.bincount(np.searchsorted(ids, self.categories), minlength=len(ids)) + self.past.counts_of(ids)
         shares = expected_shares(self.size_ratio, len(self.wanted.known), len(ids))
         even = np.ones(len(ids)) if shares is None else shares
         small = np.minimum(ROOM * sizes / max(float(np.median(sizes[sizes > 0])), 1.0), 1.0)
-        return np.asarray(even * np.maximum(small, 1 / max(len(self.categories), 1)))
+        return np.asarray(even * np.maximum(small, 1 / max(int(sizes.sum()), 1)))
 
     def _steady(self, changed: frozenset[int]) -> Mask:
         """Samples that were there before and that the model is sure of, in categories that nobody changed."""

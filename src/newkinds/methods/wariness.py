@@ -14,6 +14,7 @@ from newkinds.runtime import n_processes
 from newkinds.selection.problem import Problem
 from newkinds.selection.strangeness import REHEARSED, Portrait, probability_of_strange, share_of_strangers
 from newkinds.selection.strangers import Strangers, learn_strangers
+from newkinds.workers import working_together
 
 if TYPE_CHECKING:
     from newkinds.engine import LinearMap
@@ -112,9 +113,16 @@ class Wary:
             ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
                 return self._trained_again(excerpt, rows, places, n)
 
-            self.strangers_ = learn_strangers(
-                excerpt.unit, mapped, excerpt.columns, retrain, np.random.default_rng(0)
-            )
+            with working_together(excerpt.unit.size):
+                self.strangers_ = learn_strangers(
+                    self._sharpened(),
+                    excerpt.unit,
+                    mapped,
+                    excerpt.columns,
+                    excerpt.labelled,
+                    retrain,
+                    np.random.default_rng(0),
+                )
             self._excerpt = None
         return getattr(self, "strangers_", None)
 
@@ -149,7 +157,7 @@ class Wary:
         if learnt is None:
             model._excerpt, model.strangers_ = Excerpt(np.asarray(unit, np.float32), columns, labelled[rows]), None
         else:
-            model.strangers_ = replace(learnt, portrait=Portrait.of(unit, mapped, columns))
+            model.strangers_ = replace(learnt, portrait=Portrait.of(self._sharpened(), unit, mapped, columns))
         return model
 
     def _excerpt_rows(self, rows: IntArray) -> IntArray:

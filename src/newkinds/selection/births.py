@@ -1,7 +1,9 @@
 """Births: samples that are strange one by one are a new category if they agree.
 
 Strange samples are grouped by average linkage, compared as directions from the middle of everything where
-categories vary alike in all directions. Whether a group is a category of its own, or a part of one, or some odd
+categories vary alike in all directions: up to several distances, since some categories are narrower than others. To
+each group come the samples that are nearer to its mean than to anything else. Of groups that overlap, the surest is
+taken. Whether a group is a category of its own, or a part of one, or some odd
 samples of categories that there are, is told by five figures: how many samples it has, how unlike the nearest
 category it is, how unlike the nearest larger group, how strange its samples are, and how alike to one another. What
 they mean is rehearsed with categories that were taken out (`newkinds.selection.strangeness`), thinned to sizes of
@@ -24,20 +26,25 @@ from newkinds.selection.strangeness import (
     Portrait,
     Rehearsed,
     Rule,
-    probability_of_strange,
-    share_of_strangers,
     unit_rows,
 )
 
 HELD = 0.3
 """Strangeness from which a sample is held back."""
+LEAST_RATIO = float(logit(HELD))
+"""The same as how much more probable its signs are of a stranger (a logarithm), were half of the samples strange.
+
+From there on samples are grouped, however few strangers there seem to be: that is hard to tell from single
+samples, and whether groups are categories is told by other figures."""
 CUTS = tuple(np.round(np.arange(0.6, 1.0, 0.05), 2).tolist())
-"""Distances up to which groups are joined, that are tried."""
+"""Distances up to which groups are joined: some categories are narrow, some are wide."""
+OVERLAP = 0.3
+"""Share of a group's samples that may be in surer ones."""
 FEWEST = 4
 """Samples of the smallest group that a rehearsal looks at."""
 BIRTH_SIZE = 8
 """Of the smallest group that is born, unless a person says otherwise."""
-SURE_ENOUGH = 0.8
+SURE_ENOUGH = 0.7
 """Probability of being a category from which a group is born."""
 THINNEST = 8
 """Samples that a category taken out is thinned to at most."""
@@ -54,18 +61,19 @@ class BirthRule:
 
     Attributes
     ----------
-    cut : float
-        Cosine distance up to which groups are joined.
-    rule : Rule
-        The log-odds of being a category, from the figures of a group.
+    rules : tuple of Rule
+        For the groups of each of `CUTS`: the log-odds of being a category, from the figures of a group.
     """
 
-    cut: float
-    rule: Rule
+    rules: tuple[Rule, ...]
 
 
-USUAL: BirthRule = BirthRule(0.75, Rule(np.array([1.5, 0.2, 3.0, 0.4, 1.0]), -3.0))
+USUAL_RULE = Rule(np.array([1.5, 0.2, 3.0, 0.4, 1.0]), -3.0)
 """Where nothing could be rehearsed, or nothing went wrong: about what real collections teach."""
+NEVER = Rule(np.zeros(5), -50.0)
+FARTHEST = 0.8
+"""Cut up to which that holds; beyond, anything is joined."""
+USUAL: BirthRule = BirthRule(tuple(USUAL_RULE if cut <= FARTHEST else NEVER for cut in CUTS))
 
 
 @dataclass(frozen=True)
@@ -84,44 +92,63 @@ def find_groups(
     birth_size: int = BIRTH_SIZE,
 ) -> list[Group]:
     """The groups among strange samples that are categories, the largest first."""
-    rows = np.argsort(-log_ratios, kind="stable")[:GROUPED]
+    rows = _strangest(log_ratios)
     directions = portrait.directions(mapped[rows])
-    groups = _groups(_tree(directions), rule.cut, birth_size)
-    if not groups:
-        return []
-    odds = rule.rule.apply(_figures(portrait, directions, log_ratios[rows], groups))
-    chosen = [Group(rows[group], float(expit(o))) for group, o in zip(groups, odds, strict=True)]
-    born = [group for group in chosen if group.probability > SURE_ENOUGH]
-    return sorted(born, key=lambda group: -len(group.rows))
+    tree = _tree(directions)
+    sure: list[Group] = []
+    for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
+        groups = _gathered(portrait, directions, _groups(tree, cut, FEWEST), birth_size)
+        if groups:
+            odds = rule_of_cut.apply(_figures(portrait, directions, log_ratios[rows], groups))
+            sure += [
+                Group(group, float(p)) for group, p in zip(groups, expit(odds), strict=True) if p > SURE_ENOUGH
+            ]
+    chosen = _without_overlaps(sure, len(rows), birth_size)
+    return [Group(rows[group.rows], group.probability) for group in chosen]
+
+
+def _without_overlaps(groups: Sequence[Group], n_samples: int, fewest: int) -> list[Group]:
+    """The surest groups, without the samples of surer ones, the largest first; not those mostly the same as one."""
+    taken = np.zeros(n_samples, dtype=bool)
+    chosen = []
+    for group in sorted(groups, key=lambda group: (-group.probability, -len(group.rows))):
+        own = group.rows[~taken[group.rows]]
+        if len(own) >= max(fewest, (1 - OVERLAP) * len(group.rows)):
+            taken[own] = True
+            chosen.append(Group(own, group.probability))
+    return sorted(chosen, key=lambda group: -len(group.rows))
 
 
 def learn_births(rehearsals: Sequence[Rehearsed], strangeness: Rule, rng: np.random.Generator) -> BirthRule:
-    """The cut and the rule with which the categories taken out are born best, less those born wrongly.
+    """How groups of the categories taken out differ from others, at each cut.
 
-    Of cuts that do as well, the middle one.
+    A cut at which hardly a group was wrong, or right, has the rule of all.
     """
     pools = [_pool(rehearsed, strangeness, rng) for rehearsed in rehearsals]
-    tried = [_rehearsed_cut(pools, cut) for cut in CUTS]
-    most = max(score for score, _ in tried)
-    best = [rule for score, rule in tried if score == most]
-    return best[len(best) // 2] if most > 0 else USUAL
+    cases = [_cases(pools, cut) for cut in CUTS]
+    together = _learnt(*(np.concatenate(part) for part in zip(*cases, strict=True)))
+    if together is None:
+        return USUAL
+    return BirthRule(tuple(_learnt(*case) or together for case in cases))
 
 
-def _rehearsed_cut(pools: Sequence["_Pool"], cut: float) -> tuple[int, BirthRule]:
-    """How many categories are born rightly, less those born wrongly; and by which rule."""
-    figures, is_real = [np.empty((0, len(USUAL.rule.weights)))], [np.zeros(0, dtype=bool)]
+def _cases(pools: Sequence["_Pool"], cut: float) -> tuple[FloatArray, Mask]:
+    """Figures of all groups at a cut, and which of them are a category."""
+    figures, is_real = [np.empty((0, len(USUAL_RULE.weights)))], [np.zeros(0, dtype=bool)]
     for pool in pools:
-        if groups := _groups(pool.tree, cut, FEWEST):
+        groups = _groups(pool.tree, cut, FEWEST)
+        if groups := _gathered(pool.portrait, pool.directions, groups, FEWEST):
             figures.append(_figures(pool.portrait, pool.directions, pool.log_ratios, groups))
             is_real.append(_are_real(groups, pool))
-    together, real = np.concatenate(figures), np.concatenate(is_real)
-    if min(real.sum(), (~real).sum()) < LEAST_CASES:
-        rule = USUAL.rule
-    else:
-        rule = Rule.learnt(together, real, RIDGE)
-        rule = replace(rule, intercept=rule.intercept + float(logit(real.mean())))
-    is_born = rule.apply(together) > 0
-    return int((is_born & real).sum() - (is_born & ~real).sum()), BirthRule(cut, rule)
+    return np.concatenate(figures), np.concatenate(is_real)
+
+
+def _learnt(figures: FloatArray, is_real: Mask) -> Rule | None:
+    """None if there are too few cases."""
+    if min(is_real.sum(), (~is_real).sum()) < LEAST_CASES:
+        return None
+    rule = Rule.learnt(figures, is_real, RIDGE)
+    return replace(rule, intercept=rule.intercept + float(logit(is_real.mean())))
 
 
 @dataclass(frozen=True)
@@ -145,10 +172,8 @@ def _pool(rehearsed: Rehearsed, strangeness: Rule, rng: np.random.Generator) -> 
         kept[rng.choice(members, size, replace=False)] = True
     rows = np.flatnonzero(kept)
     log_ratios = strangeness.apply(rehearsed.signs[rows])
-    is_held = probability_of_strange(log_ratios, share_of_strangers(log_ratios)) > HELD
-    rows, log_ratios = rows[is_held], log_ratios[is_held]
-    order = np.argsort(-log_ratios, kind="stable")[:GROUPED]
-    rows, log_ratios = rows[order], log_ratios[order]
+    strangest = _strangest(log_ratios)
+    rows, log_ratios = rows[strangest], log_ratios[strangest]
     directions = rehearsed.portrait.directions(rehearsed.mapped[rows])
     return _Pool(
         rehearsed.portrait,
@@ -158,6 +183,29 @@ def _pool(rehearsed: Rehearsed, strangeness: Rule, rng: np.random.Generator) -> 
         rehearsed.is_strange[rows],
         rehearsed.columns[rows],
     )
+
+
+def _strangest(log_ratios: FloatArray) -> IntArray:
+    """Places of the samples that are grouped, the strangest first."""
+    order = np.argsort(-log_ratios, kind="stable")[:GROUPED]
+    return order[log_ratios[order] > LEAST_RATIO]
+
+
+def _gathered(
+    portrait: Portrait, directions: FloatArray, groups: Sequence[IntArray], fewest: int
+) -> list[IntArray]:
+    """The groups with all samples that are nearer to their mean than to others and to every category.
+
+    A group by linkage has the core of a category only.
+    """
+    if not groups:
+        return []
+    means = unit_rows(np.stack([directions[group].mean(axis=0) for group in groups]))
+    to_groups = directions @ means.T
+    nearest = to_groups.argmax(axis=1)
+    nearest[to_groups.max(axis=1) <= (directions @ portrait.category_directions.T).max(axis=1)] = -1
+    gathered = [np.flatnonzero(nearest == place) for place in range(len(groups))]
+    return [group for group in gathered if len(group) >= fewest]
 
 
 def _tree(directions: FloatArray) -> FloatArray:

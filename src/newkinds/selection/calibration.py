@@ -23,6 +23,8 @@ CALIBRATED = 1 << 14
 CALIBRATED_ELEMENTS = 1 << 24
 """Their probabilities, 64 MiB: of more than 1,024 categories fewer samples are looked at."""
 SHARPEST, SOFTEST = 4.0, 0.02
+LEAST_FACTOR = 1e-3
+"""Of a sharpness that follows another one."""
 LEAST_SHARE = 0.01
 """Odds are taken of shares no nearer to 0 or 1 than this."""
 EXTREME = 1e-9
@@ -127,6 +129,25 @@ class Experience:
         if excess(least) >= 0:
             return SOFTEST
         return SHARPEST if excess(most) <= 0 else float(np.exp(brentq(excess, least, most, xtol=0.005)))
+
+
+def matching_sharpness(log_p: npt.NDArray[np.floating[Any]], confidence: float) -> float:
+    """The factor of the logits under which the largest probabilities of samples have this mean.
+
+    Examples
+    --------
+    >>> log_p = np.log([[0.6, 0.4], [0.6, 0.4]])
+    >>> round(matching_sharpness(log_p, 0.6), 2), matching_sharpness(log_p, 0.8) > 3
+    (1.0, True)
+    """
+
+    def excess(log_factor: float) -> float:
+        return float(np.exp(log_softmax(np.exp(log_factor) * log_p, axis=1).max(axis=1)).mean()) - confidence
+
+    least, most = np.log(LEAST_FACTOR), np.log(1 / LEAST_FACTOR)
+    if excess(least) >= 0:
+        return LEAST_FACTOR
+    return 1 / LEAST_FACTOR if excess(most) <= 0 else float(np.exp(brentq(excess, least, most, xtol=0.005)))
 
 
 def _own_columns(truth: IntArray, predicted: IntArray, n_kept: int) -> IntArray:

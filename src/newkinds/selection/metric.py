@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from newkinds.discriminants import within_covariance
+from newkinds.discriminants import FloatArray, within_covariance
 from newkinds.engine import LinearMap, Samples, scatter_within, second_moment
 from newkinds.labels import IntArray
+from newkinds.past import Past
 
 SURE = 0.8
 """Probability from which a sample teaches the metric of "self"."""
@@ -41,14 +42,24 @@ def narrow_map(samples: Samples, n_categories: int) -> LinearMap | None:
     return _principal(samples, width) if width < samples.width else None
 
 
-def learnt_metric(samples: Samples, columns: IntArray) -> LinearMap:
-    """The metric that some samples teach; `columns` are their categories, -1 for those that do not take part."""
+def learnt_metric(samples: Samples, columns: IntArray, past: Past | None = None) -> LinearMap:
+    """The metric that some samples teach; `columns` are their categories, -1 for those that do not take part.
+
+    Samples of the `past` teach too.
+    """
+    width = samples.width
+    earlier = np.zeros((width, width)) if past is None else past.scatter
+    degrees = 0 if past is None else past.n_samples - len(past.categories)
     if samples.width > WIDEST:
         first = _principal(samples, WIDEST)
-        rest = learnt_metric(samples.mapped(first), columns)
+        rest = _metric(samples.mapped(first), columns, first.matrix.T @ earlier @ first.matrix, degrees)
         return LinearMap(first.matrix @ rest.centre, first.matrix @ rest.matrix)
+    return _metric(samples, columns, earlier, degrees)
+
+
+def _metric(samples: Samples, columns: IntArray, earlier: FloatArray, earlier_degrees: int) -> LinearMap:
     scatter, centre, degrees = scatter_within(samples, columns)
-    covariance = within_covariance(scatter.cpu().double().numpy(), degrees)
+    covariance = within_covariance(scatter.cpu().double().numpy() + earlier, degrees + earlier_degrees)
     return _whitening(centre, torch.from_numpy(covariance))
 
 

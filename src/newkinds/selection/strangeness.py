@@ -15,7 +15,7 @@ together (`share_of_strangers`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp
 
 from newkinds.discriminants import projected, random_projection, within_covariance
-from newkinds.engine import Partitioner, kmeans
+from newkinds.engine import Partitioner
 from newkinds.engine.partitioner import scale
 from newkinds.labels import IntArray
 
@@ -34,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 FACETS = 8
 """Parts of a category that are looked at; fewer where it has fewer than `FACET_SAMPLES` for each."""
 FACET_SAMPLES = 3
-FACET_ITERATIONS = 10
+FACET_ROUNDS = 5
 TAKEN_OUT = 0.2
 """Share of the categories that a rehearsal takes out."""
 KEPT_OUT = 0.25
@@ -45,6 +45,8 @@ LEAST_CATEGORIES = 4
 LEAST_SAMPLES = 4
 REHEARSED = 6000
 """Samples on which rehearsals are held."""
+TELLING = 100
+"""Labelled samples of either kind from which on they alone are learnt from."""
 RIDGE = 1e-3
 USUAL_SHARE, USUAL_SAMPLES = 0.1, 20
 """What the share of strangers is taken to be beforehand, and as how many samples that counts."""
@@ -52,6 +54,8 @@ SURE = 1e-6
 """Probabilities are kept so far from 0 and 1."""
 
 SIGNS: tuple[str, ...] = ("doubt", "energy", "facet", "distance", "relative distance")
+UNUSUAL = np.array([np.zeros(len(SIGNS)), np.ones(len(SIGNS))])
+"""Signs as they are."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,9 @@ class Portrait:
         The mean of all samples, scaled.
     background : ndarray of shape (directions, directions)
         What makes the covariance of all samples, after the scaling, that of a sphere.
+    usual : ndarray of shape (2, signs)
+        Median of each sign, and distance of its quartiles, over these samples: how far a training drives its
+        logits differs from one to the next, and signs are told by what is usual in each.
     """
 
     facets: npt.NDArray[np.float32]
@@ -77,9 +84,16 @@ class Portrait:
     scaling: npt.NDArray[np.float32]
     middle: npt.NDArray[np.float32]
     background: npt.NDArray[np.float32]
+    usual: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating], columns: IntArray) -> "Portrait":
+    def of(
+        cls,
+        partitioner: Partitioner,
+        unit: npt.NDArray[np.floating],
+        mapped: npt.NDArray[np.floating],
+        columns: IntArray,
+    ) -> "Portrait":
         """Of samples: unit features, the same as the partitioner takes them, columns of their categories."""
         present, places = np.unique(columns, return_inverse=True)
         narrow = np.asarray(_narrow(mapped), dtype=np.float64)
@@ -91,7 +105,11 @@ class Portrait:
         middle = scaled.mean(axis=0)
         spread = np.cov(scaled.T).reshape(len(middle), len(middle)) + SURE * np.eye(len(middle))
         arrays = (_facets(unit, places), means @ scaling, scaling, middle, _inverse_root(spread))
-        return cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+        raw = cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in (*arrays, UNUSUAL)))
+        signs = raw.signs(partitioner, unit, mapped)
+        low, middle_sign, high = np.quantile(signs, (0.25, 0.5, 0.75), axis=0)
+        spread_of_signs = np.where(high > low, high - low, 1.0)
+        return replace(raw, usual=np.stack([middle_sign, spread_of_signs]).astype(np.float32))
 
     def fits(self, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]) -> bool:
         """Whether samples are as wide as those it is of."""
@@ -126,7 +144,8 @@ class Portrait:
         nearest = np.maximum(squares.min(axis=1), 0)
         from_middle = (((scaled - self.middle) @ self.background) ** 2).sum(axis=1)
         facet = -(np.asarray(unit, dtype=np.float64) @ self.facets.T).max(axis=1)
-        return np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
+        signs = np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
+        return np.asarray((signs - self.usual[0]) / self.usual[1])
 
 
 @dataclass(frozen=True)
@@ -178,6 +197,8 @@ class Rehearsed:
         Whether the sample's category was taken out.
     columns : ndarray of shape (samples,)
         The category that it has in the collection.
+    labelled : ndarray of shape (samples,)
+        Whether a label says so.
     """
 
     portrait: Portrait
@@ -185,6 +206,7 @@ class Rehearsed:
     mapped: npt.NDArray[np.floating]
     is_strange: Mask
     columns: IntArray
+    labelled: Mask
 
 
 Retrain = Callable[[IntArray, IntArray, int], tuple[Partitioner, npt.NDArray[np.floating], IntArray]]
@@ -193,7 +215,11 @@ calibrated partitioner, the features of all samples as that takes them, and the 
 
 
 def rehearse_strangers(
-    unit: npt.NDArray[np.floating], columns: IntArray, retrain: Retrain, rng: np.random.Generator
+    unit: npt.NDArray[np.floating],
+    columns: IntArray,
+    labelled: Mask,
+    retrain: Retrain,
+    rng: np.random.Generator,
 ) -> list[Rehearsed]:
     """Take categories out of a collection and see how their samples look to a model without them.
 
@@ -213,15 +239,29 @@ def rehearse_strangers(
             continue
         _, places = np.unique(columns[rows], return_inverse=True)
         partitioner, mapped, found = retrain(rows, places, int(places.max()) + 1)
-        portrait = Portrait.of(unit[rows], mapped[rows], found)
+        portrait = Portrait.of(partitioner, unit[rows], mapped[rows], found)
         signs = portrait.signs(partitioner, unit[is_asked], mapped[is_asked])
-        rehearsals.append(Rehearsed(portrait, signs, mapped[is_asked], is_strange[is_asked], columns[is_asked]))
+        rehearsals.append(
+            Rehearsed(
+                portrait, signs, mapped[is_asked], is_strange[is_asked], columns[is_asked], labelled[is_asked]
+            )
+        )
     return rehearsals
 
 
 def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> Rule:
-    signs = np.concatenate([rehearsed.signs for rehearsed in rehearsals])
-    return Rule.learnt(signs, np.concatenate([rehearsed.is_strange for rehearsed in rehearsals]))
+    """How much more probable signs are of a stranger.
+
+    Labelled samples tell, if there are enough: others are in a category because the model put them there, and look
+    stranger than they are once it is gone.
+    """
+    signs, is_strange, labelled = (
+        np.concatenate([getattr(rehearsed, name) for rehearsed in rehearsals])
+        for name in ("signs", "is_strange", "labelled")
+    )
+    if min((labelled & is_strange).sum(), (labelled & ~is_strange).sum()) >= TELLING:
+        signs, is_strange = signs[labelled], is_strange[labelled]
+    return Rule.learnt(signs, is_strange)
 
 
 def share_of_strangers(log_ratios: FloatArray) -> float:
@@ -266,16 +306,21 @@ def _inverse_root(covariance: FloatArray) -> FloatArray:
 def _facets(unit: npt.NDArray[np.floating], places: IntArray) -> FloatArray:
     """Means of parts of each category, of unit length."""
     order = np.argsort(places, kind="stable")
-    facets = []
-    for rows in np.split(order, np.flatnonzero(np.diff(places[order])) + 1):
-        members = np.ascontiguousarray(unit[rows], dtype=np.float32)
-        n = min(FACETS, len(rows) // FACET_SAMPLES)
-        if n > 1:
-            rng = np.random.RandomState(0)
-            members = kmeans(
-                torch.from_numpy(members), n, n_init=1, max_iter=FACET_ITERATIONS, rng=rng, stage=""
-            ).centroids
-            facets.append(np.asarray(members, dtype=np.float64))
-        else:
-            facets.append(members.mean(axis=0, keepdims=True, dtype=np.float64))
-    return unit_rows(np.concatenate(facets))
+    ends = np.flatnonzero(np.diff(places[order])) + 1
+    return np.concatenate([_parts(np.asarray(unit[rows], dtype=np.float32)) for rows in np.split(order, ends)])
+
+
+def _parts(members: npt.NDArray[np.float32]) -> FloatArray:
+    """Means of parts of these samples, which need not be the best: a few rounds from samples at even distances.
+
+    (The engine's k-means would take ten times as long for groups as small as these.)
+    """
+    n = max(1, min(FACETS, len(members) // FACET_SAMPLES))
+    means = members[np.linspace(0, len(members) - 1, n).astype(np.int64)] if n > 1 else members[:1]
+    for _ in range(FACET_ROUNDS):
+        nearest = (members @ means.T).argmax(axis=1)
+        belongs = (nearest == np.arange(n)[:, None]).astype(np.float32)
+        sums = belongs @ members
+        means = np.where(belongs.any(axis=1)[:, None], sums, means)
+        means = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return np.asarray(means, dtype=np.float64)

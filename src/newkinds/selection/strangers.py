@@ -5,11 +5,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from newkinds.engine import Partitioner
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.selection.births import USUAL, BirthRule, learn_births
+from newkinds.selection.births import CUTS, USUAL, BirthRule, learn_births
 from newkinds.selection.strangeness import (
     SIGNS,
+    UNUSUAL,
     Portrait,
     Retrain,
     Rule,
@@ -19,8 +21,8 @@ from newkinds.selection.strangeness import (
 
 RULES_ARRAY = "strange_rules"
 PORTRAIT_ARRAYS = tuple(f"strange_{field.name}" for field in fields(Portrait))
-N_RULES = 2 * (len(SIGNS) + 1) + 1
-"""Numbers of both rules: weights and intercept of each, and the cut."""
+RULES_SHAPE = (1 + len(CUTS), len(SIGNS) + 1)
+"""Weights and intercept of the rule of strangeness, and of that of births at each cut; both have five figures."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,17 @@ class Strangers:
 
     def arrays(self) -> dict[str, npt.NDArray[np.floating]]:
         """As a saved model has it; `restored` takes them back."""
-        rules = [*self.rule.weights, self.rule.intercept, self.births.cut]
-        rules += [*self.births.rule.weights, self.births.rule.intercept]
+        rules = [[*rule.weights, rule.intercept] for rule in (self.rule, *self.births.rules)]
         portrait = {name: getattr(self.portrait, name.removeprefix("strange_")) for name in PORTRAIT_ARRAYS}
         return {RULES_ARRAY: np.array(rules), **portrait}
 
 
 def learn_strangers(
+    partitioner: Partitioner,
     unit: npt.NDArray[np.floating],
     mapped: npt.NDArray[np.floating],
     columns: IntArray,
+    labelled: npt.NDArray[np.bool_],
     retrain: Retrain,
     rng: np.random.Generator,
 ) -> Strangers | None:
@@ -60,36 +63,39 @@ def learn_strangers(
 
     Parameters
     ----------
+    partitioner : Partitioner
     unit : ndarray of shape (samples, features)
         Of unit length.
     mapped : ndarray of shape (samples, directions)
         The same as the model's partitioner takes them.
     columns : ndarray of shape (samples,)
         Their categories.
+    labelled : ndarray of shape (samples,)
+        Whether a label says so.
     retrain : callable
         See `newkinds.selection.strangeness.Retrain`.
     rng : Generator
     """
-    rehearsals = rehearse_strangers(unit, columns, retrain, rng)
+    rehearsals = rehearse_strangers(unit, columns, labelled, retrain, rng)
     if not rehearsals:
         return None
     rule = learn_strangeness(rehearsals)
-    return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
+    return Strangers(Portrait.of(partitioner, unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
 
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
     names = (RULES_ARRAY, *PORTRAIT_ARRAYS)
-    if not any(name in arrays for name in names):
+    if any(name not in arrays for name in names) or arrays[RULES_ARRAY].ndim != 2:  # of an earlier version
         return None
     saved = {name: arrays.get(name) for name in names}
     for name, array in saved.items():
         if array is None or not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rules, facets, means, scaling, middle, background = (np.asarray(saved[name]) for name in names)
+    rules, facets, means, scaling, middle, background, usual = (np.asarray(saved[name]) for name in names)
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
-        rules.shape == (N_RULES,)
+        rules.shape == RULES_SHAPE
         and facets.ndim == 2
         and len(facets) > 0
         and means.ndim == 2
@@ -98,9 +104,10 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
         and scaling.ndim == 2
         and scaling.shape[1:] == middle.shape
         and background.shape == square
+        and usual.shape == UNUSUAL.shape
+        and (usual[1] > 0).all()
     )
     if not fits:
         raise InputError("the saved model's description of its categories does not fit together")
-    n = len(SIGNS)
-    births = BirthRule(float(rules[n + 1]), Rule(rules[n + 2 : -1], float(rules[-1])))
-    return Strangers(Portrait(facets, means, scaling, middle, background), Rule(rules[:n], float(rules[n])), births)
+    strange, *births = (Rule(row[:-1], float(row[-1])) for row in rules)
+    return Strangers(Portrait(facets, means, scaling, middle, background, usual), strange, BirthRule(tuple(births)))
