@@ -29,7 +29,7 @@ def test_kinds_that_come_are_born_whole_the_largest_first():
     assert [min(group.rows) >= 12 for group in groups] == [True, False]
     assert len(groups[0].rows) > 30
     assert set(groups[1].rows) == set(range(12))
-    assert all(0.7 < group.probability <= 1 for group in groups)
+    assert all(0.65 < group.probability <= 1 for group in groups)
 
 
 def test_too_few_are_not_born():

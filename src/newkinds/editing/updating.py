@@ -6,7 +6,7 @@ What fits is assigned, what is strange is held back, and strangers that agree ar
 
 import time
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -309,6 +309,7 @@ def _update(
             **record["chosen"],
             "lam": float(getattr(model, "lam_", chosen["lam"])),
             "temperature": float(model.temperature_),
+            "calibration": asdict(model.calibration_),
         },
         "stopped": getattr(model, "stopped_", opened.record["stopped"]),
         "n_iter": getattr(model, "n_iter_", opened.record["n_iter"]),

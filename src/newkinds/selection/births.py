@@ -44,7 +44,7 @@ FEWEST = 4
 """Samples of the smallest group that a rehearsal looks at."""
 BIRTH_SIZE = 8
 """Of the smallest group that is born, unless a person says otherwise."""
-SURE_ENOUGH = 0.7
+SURE_ENOUGH = 0.65
 """Probability of being a category from which a group is born."""
 THINNEST = 8
 """Samples that a category taken out is thinned to at most."""
@@ -68,7 +68,7 @@ class BirthRule:
     rules: tuple[Rule, ...]
 
 
-USUAL_RULE = Rule(np.array([1.5, 0.2, 3.0, 0.4, 1.0]), -3.0)
+USUAL_RULE = Rule(np.array([1.8, 1.0, 3.0, 0.1, 8.0]), -6.5)
 """Where nothing could be rehearsed, or nothing went wrong: about what real collections teach."""
 NEVER = Rule(np.zeros(5), -50.0)
 FARTHEST = 0.8
@@ -236,7 +236,7 @@ def _figures(
     to_categories = (pointed @ portrait.category_directions.T).max(axis=1)
     place = np.arange(len(groups))
     is_larger = (sizes > sizes[:, None]) | ((sizes == sizes[:, None]) & (place < place[:, None]))
-    to_larger = np.where(is_larger, pointed @ pointed.T, -1.0).max(axis=1)
+    to_larger = np.where(is_larger, pointed @ pointed.T, 0.0).max(axis=1)
     strange = np.array([log_ratios[group].mean() for group in groups])
     alike = (sizes * lengths**2 - 1) / np.maximum(sizes - 1, 1)
     return np.stack([np.log(sizes), -to_categories, -to_larger, strange, alike], axis=1)
