@@ -66,7 +66,6 @@ def refit_model(
     size_ratio: float = 1.0,
     shares: npt.NDArray[np.float64] | None = None,
     training: Training | None = None,
-    portrayed: npt.NDArray[np.bool_] | None = None,
     as_sure: npt.NDArray[np.bool_] | None = None,
     past: Past | None = None,
 ) -> CategoryDiscoverer:
@@ -87,8 +86,6 @@ def refit_model(
         Relative sizes that the categories are drawn to; by default as `size_ratio` says.
     training : Training, optional
         By default the model's own.
-    portrayed : ndarray of shape (samples,), optional
-        Samples by which strangers are told from others; by default all.
     as_sure : ndarray of shape (samples,), optional
         Samples of which the model should be as sure afterwards, on average: its calibration follows, which was
         learnt of other trainings. By default it stays.
@@ -137,7 +134,7 @@ def refit_model(
         confidence = float(model.assess(some).confidence.mean())
         sharpness = matching_sharpness(partitioner.log_probabilities(refitted._unit(some)), confidence)
         refitted.calibration_ = replace(model.calibration_, sharpness=sharpness)
-    return refitted.with_samples(features, refitted.labels_, labels != UNLABELLED, portrayed)
+    return refitted.with_samples(features, refitted.labels_, labels != UNLABELLED)
 
 
 def _metric(

@@ -235,28 +235,39 @@ class _Taking:
         ratios = self.model.strange_log_ratios(features)
         assert ratios is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
-        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size)
+        seen = self.arrival.held[pool]
+        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, seen)
         return [pool[group.rows] for group in groups]
 
     def train(self, changed: frozenset[int]) -> None:
-        """Train again with the categories that there are now."""
+        """Train again with the categories that there are now; what is held back does not take part.
+
+        It would be drawn into categories that it does not belong to, and never be strange again.
+        """
         settled = np.where(self.arrival.settled, self.categories, UNLABELLED)
         changed = self.wanted.changed | changed
-        steady = self._steady(changed)
-        wanted = replace(self.wanted, assigned=self.categories, labels=settled, changed=changed, steady=steady)
+        rows = np.flatnonzero(~self.held)
+        wanted = replace(
+            self.wanted,
+            assigned=self.categories[rows],
+            labels=settled[rows],
+            changed=changed,
+            steady=self._steady(changed)[rows],
+        )
         self.model = refit_model(
             self.model,
-            self.arrival.features,
+            self.arrival.features[rows],
             wanted,
             lam=self.setting.lam,
             temperature=self.setting.temperature,
             shares=self._shares(),
             training=UPDATE_TRAINING,
-            portrayed=~self.held,
-            as_sure=~self.is_new & ~self.arrival.settled,
+            as_sure=(~self.is_new & ~self.arrival.settled)[rows],
             past=self.past,
         )
-        self.categories = self.model.labels_.astype(np.int64)
+        self.categories[rows] = self.model.labels_
+        if self.held.any():
+            self.categories[self.held] = self.model.predict(self.arrival.features[self.held])
         present = self.wanted.categories.tolist()
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
         self.by_labels, self.is_contradicted = frozenset(), False

@@ -36,7 +36,7 @@ LEAST_RATIO = float(logit(HELD))
 
 From there on samples are grouped, however few strangers there seem to be: that is hard to tell from single
 samples, and whether groups are categories is told by other figures."""
-CUTS = tuple(np.round(np.arange(0.6, 1.0, 0.05), 2).tolist())
+CUTS: tuple[float, ...] = tuple(np.round(np.arange(0.6, 1.0, 0.05), 2).tolist())
 """Distances up to which groups are joined: some categories are narrow, some are wide."""
 OVERLAP = 0.3
 """Share of a group's samples that may be in surer ones."""
@@ -46,6 +46,8 @@ BIRTH_SIZE = 8
 """Of the smallest group that is born, unless a person says otherwise."""
 SURE_ENOUGH = 0.65
 """Probability of being a category from which a group is born."""
+SURE_AGAIN = 0.93
+"""The same of samples that were looked at before: every arrival gives them another chance to be born wrongly."""
 THINNEST = 8
 """Samples that a category taken out is thinned to at most."""
 GROUPED = 1 << 12
@@ -90,18 +92,25 @@ def find_groups(
     log_ratios: FloatArray,
     rule: BirthRule,
     birth_size: int = BIRTH_SIZE,
+    seen: Mask | None = None,
 ) -> list[Group]:
-    """The groups among strange samples that are categories, the largest first."""
+    """The groups among strange samples that are categories, the largest first.
+
+    Samples that were `seen` were strange before and not born: a group of such has to be surer.
+    """
     rows = _strangest(log_ratios)
     directions = portrait.directions(mapped[rows])
     tree = _tree(directions)
+    old = np.zeros(len(rows)) if seen is None else seen[rows].astype(np.float64)
     sure: list[Group] = []
     for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
         groups = _gathered(portrait, directions, _groups(tree, cut, FEWEST), birth_size)
         if groups:
             odds = rule_of_cut.apply(_figures(portrait, directions, log_ratios[rows], groups))
             sure += [
-                Group(group, float(p)) for group, p in zip(groups, expit(odds), strict=True) if p > SURE_ENOUGH
+                Group(group, float(p))
+                for group, p in zip(groups, expit(odds), strict=True)
+                if p > SURE_ENOUGH + (SURE_AGAIN - SURE_ENOUGH) * old[group].mean()
             ]
     chosen = _without_overlaps(sure, len(rows), birth_size)
     return [Group(rows[group.rows], group.probability) for group in chosen]
