@@ -7,7 +7,6 @@ parts samples went. NumPy only.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy.typing as npt
 
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.run_folder import PAST_FILE, check_file, expected_checksum, run_file
 
 FloatArray = npt.NDArray[np.float64]
 BLOCK_ROWS = 1 << 12
@@ -162,24 +160,3 @@ class Past:
         gap = means[0] - means[1]
         scatter = self.scatter + other.scatter + gap.T @ (weights[:, None] * gap)
         return Past(categories, counts.sum(axis=0), sums.sum(axis=0), scatter)
-
-
-def read_past(folder: str | Path, record: dict[str, Any]) -> Past | None:
-    """The past of a run, or of the version that its record is at, as it was written; None if nothing went.
-
-    `record` is that of the version, with `journal` as `newkinds.run_folder.read_run` gives it.
-    """
-    if expected_checksum(record, PAST_FILE) is None:
-        return None
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    path = run_file(folder, record, PAST_FILE)
-    check_file(path, record)
-    try:
-        arrays = load_file(path)
-        return Past.restored(arrays, arrays["scatter"].shape[0] if "scatter" in arrays else 0)
-    except InputError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
-    except (OSError, SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error  # the last four: types that NumPy lacks

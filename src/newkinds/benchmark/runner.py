@@ -38,6 +38,7 @@ CODE = (
     "methods",
     "objective.py",
     "discriminants.py",
+    "past.py",
     "metrics.py",
     "labels.py",
     "benchmark/jobs.py",

@@ -21,8 +21,18 @@ from newkinds.errors import InputError
 from newkinds.journal import Entry, Journal, effective_entries, since_version
 from newkinds.kinds import read_run_features
 from newkinds.labels import IntArray
-from newkinds.past import Past, read_past
-from newkinds.run_folder import as_standing, find_category, read_record, read_table, sample_state
+from newkinds.past import Past
+from newkinds.run_folder import (
+    PAST_FILE,
+    as_standing,
+    check_file,
+    expected_checksum,
+    find_category,
+    read_record,
+    read_table,
+    run_file,
+    sample_state,
+)
 from newkinds.staging import PlaceTaken, claimed
 from newkinds.standing import SampleState, Standing, last_used, lineage
 
@@ -135,7 +145,7 @@ class OpenedRun:
     @cached_property
     def _stored_past(self) -> Past | None:
         """What is no longer kept, as the present version was written."""
-        return read_past(self.folder, {**self._base, "journal": {"version": self._version}})
+        return _read_past(self.folder, {**self._base, "journal": {"version": self._version}})
 
     @property
     def past(self) -> Past | None:
@@ -300,3 +310,24 @@ class OpenedRun:
         ids = np.array([c["id"] for c in categories], dtype=np.int64)
         known = np.array([c["id"] for c in categories if c["kind"] == "known"], dtype=np.int64)
         return fitted.regroup(ids, known, self.samples.categories, became)
+
+
+def _read_past(folder: str | Path, record: dict[str, Any]) -> Past | None:
+    """The past of a run, or of the version that its record is at, as it was written; None if nothing went.
+
+    `record` is that of the version, with `journal` as `newkinds.run_folder.read_run` gives it.
+    """
+    if expected_checksum(record, PAST_FILE) is None:
+        return None
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    path = run_file(folder, record, PAST_FILE)
+    check_file(path, record)
+    try:
+        arrays = load_file(path)
+        return Past.restored(arrays, arrays["scatter"].shape[0] if "scatter" in arrays else 0)
+    except InputError as error:
+        raise InputError(f"{path} is damaged: {error}") from error
+    except (OSError, SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from error  # the last four: types that NumPy lacks

@@ -52,8 +52,8 @@ THINNEST = 8
 """Samples that a category taken out is thinned to at most."""
 GROUPED = 1 << 12
 """Strange samples that are grouped; of more, the strangest."""
-LEAST_CASES = 3
-"""Groups of each kind that a rule is learnt from."""
+LEAST_CASES = 10
+"""Groups of either kind that a rule is learnt from; a few are told apart by anything."""
 RIDGE = 1e-2
 
 
