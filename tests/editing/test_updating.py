@@ -248,3 +248,68 @@ def test_ids_as_large_as_they_come(tmp_path: Path) -> None:
     features, _ = blobs(1, 12, seed=1, first=KINDS)
     done = update(run, FeatureSet(features, np.where(np.arange(12) < 3, 0, -1), names=("moth",)))
     assert [(c["name"], c["size"]) for c in done.changes["born"]] == [("moth", 12)]
+
+
+@pytest.fixture(scope="session")
+def in_metric(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run as people make them: settings by rehearsal, a learnt metric."""
+    features, truth = blobs(KINDS, 40, noise=0.2)
+    labels = [f"kind {c}" if c < KNOWN and row % 2 == 0 else None for row, c in enumerate(truth)]
+    discovery = newkinds.discover(features, labels, n_categories=KINDS)
+    return discovery.save(tmp_path_factory.mktemp("metric") / "run", with_map=False)
+
+
+@pytest.fixture
+def metric_run(in_metric: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(in_metric, tmp_path / "run"))
+
+
+def test_in_a_metric_kinds_are_born_and_it_is_learnt_anew(metric_run: Path) -> None:
+    before = newkinds.load(metric_run)
+    assert before.metric_map_ is not None
+    features, _ = blobs(2, 30, noise=0.2, seed=1, first=KINDS)
+    done = update(metric_run, FeatureSet(features, np.full(60, -1)))
+    assert [c["size"] >= 20 for c in done.changes["born"]] == [True, True]
+    after = newkinds.load(metric_run)
+    assert (after.temperature_, read_run(metric_run)["chosen"]["lam"]) == (25.0, 0.3)
+    assert not np.allclose(after.metric_map_.matrix, before.metric_map_.matrix)
+    old, _ = blobs(KINDS, 10, noise=0.2, seed=3)
+    assert (after.predict(old) == before.predict(old)).mean() > 0.9
+    confidence = [model.assess(old).confidence.mean() for model in (before, after)]
+    assert confidence[0] == pytest.approx(confidence[1], abs=0.1)
+
+
+def test_a_large_arrival_of_kinds_that_there_are_bears_nothing(metric_run: Path) -> None:
+    features, _ = blobs(KINDS, 1500, noise=0.2, seed=1)
+    done = update(metric_run, FeatureSet(features, np.full(len(features), -1)))
+    assert "born" not in done.changes
+
+
+def test_a_birth_has_as_many_samples_as_asked_for_when_it_is_over(metric_run: Path) -> None:
+    features, _ = blobs(KINDS + 6, 9, noise=0.3, seed=2)
+    done = update(metric_run, FeatureSet(features, np.full(len(features), -1)), birth_size=6)
+    assert all(c["size"] >= 6 for c in done.changes.get("born", []))
+    sizes = {c["id"]: c["size"] for c in read_run(metric_run)["categories"]}
+    assert set(newkinds.load(metric_run).categories_.tolist()) == set(sizes)
+
+
+def test_a_refit_leaves_held_samples_held_and_strange(run: Path) -> None:
+    few, _ = blobs(1, 5, seed=1, first=KINDS)
+    assert update(run, FeatureSet(few, np.full(5, -1))).changes["held"] == 5
+    rename(run, "kind 0", "first")
+    refit(run)
+    assert newkinds.load(run).strangeness(few).mean() > 0.5
+    more, _ = blobs(1, 7, seed=2, first=KINDS)
+    assert [c["size"] for c in update(run, FeatureSet(more, np.full(7, -1))).changes["born"]] == [12]
+
+
+def test_what_was_held_before_makes_nothing_else_strange(run: Path) -> None:
+    ordinary = arrivals(0, KINDS, size=3, seed=4)
+    alone = EditedRun(shutil.copytree(run, run.parent / "alone"))
+    update(alone, ordinary)
+    odd = np.random.default_rng(3).normal(size=(60, X.shape[1])).astype(np.float32)
+    update(run, FeatureSet(odd, np.full(60, -1)))
+    update(run, ordinary)
+    n = len(ordinary)
+    strangeness = [read_predictions(place)["strangeness"].to_numpy()[-n:] for place in (alone.folder, run)]
+    assert strangeness[1].mean() < strangeness[0].mean() + 0.05

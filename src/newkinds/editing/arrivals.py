@@ -87,7 +87,8 @@ def ids_of_arrival(run: OpenedRun, ids: Sequence[str | None]) -> list[str]:
     while True:
         numbered = [f"{arrival}/{row}" if name is None else name for row, name in enumerate(ids)]
         # a run that an update wrote as one of its own counts its versions from the first again
-        if not any(new in places for new, name in zip(numbered, ids, strict=True) if name is None):
+        is_free = not any(new in places for new, name in zip(numbered, ids, strict=True) if name is None)
+        if is_free and len(set(numbered)) == len(numbered):
             return numbered
         arrival = f"{int(arrival) + 1:0{VERSION_DIGITS}d}"
 

@@ -106,23 +106,30 @@ def _fitted_again(
     features = np.asarray(run.features, dtype=np.float32)
     report_progress("what your edits teach", 0, 1)
     taught = supervision(run, np.asarray(run.fitted._unit(features), dtype=np.float32))
+    teaches = ~samples.held | (taught.labels != UNLABELLED)  # what is held back takes no part
+    steady = taught.steady if lam is None and temperature is None else None  # other settings may move anything
     wanted = Wanted(
         ids,
         known,
-        samples.categories,
-        taught.labels,
+        samples.categories[teaches],
+        taught.labels[teaches],
         lineage(run.fitted.categories_.tolist(), run.done_since_refit),
         taught.changed,
-        taught.steady if lam is None and temperature is None else None,  # other settings may move anything
+        None if steady is None else steady[teaches],
     )
     model = refit_model(
         run.fitted,
-        features,
+        features[teaches],
         wanted,
         lam=float(chosen["lam"] if lam is None else lam),
         temperature=temperature,
         size_ratio=chosen.get("size_ratio") or 1.0,
     )
+    labels = np.empty(len(features), dtype=np.int64)
+    labels[teaches] = model.labels_
+    if not teaches.all():
+        labels[~teaches] = model.predict(features[~teaches])
+    model.labels_ = labels
     is_settled = taught.settled != UNLABELLED
     for_this_fit = (taught.labels != UNLABELLED) & ~is_settled
     if for_this_fit.any():

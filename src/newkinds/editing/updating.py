@@ -283,6 +283,7 @@ def _update(
         birth_size=BIRTH_SIZE if limits.birth_size is None else limits.birth_size,
         past=past,
     )
+    categories.born = [c for c in categories.born if c["id"] in taken.model.categories_]
     samples = _samples(earlier, taken, settled_new, features, known)
     changes = _changes(categories, earlier, samples, past, n_before)
     table, model = joined_table(opened, arrivals, ids), taken.model

@@ -138,7 +138,7 @@ class Waiting:
             while place + RECORD_HEAD.size <= size:
                 length, checksum = RECORD_HEAD.unpack(file.read(RECORD_HEAD.size))
                 end = place + RECORD_HEAD.size + length
-                if end > size:
+                if end > size or not length:  # interrupted; a file may have grown by zeros
                     return
                 content = file.read(length)
                 if zlib.crc32(content) != checksum:

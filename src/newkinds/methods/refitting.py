@@ -1,4 +1,4 @@
-"""Fitting a model again after its categories were edited: from its own weights, with its own settings."""
+"""Fitting a model again after its categories were edited: from its own weights, or from means of its samples."""
 
 from collections.abc import Mapping
 from copy import copy

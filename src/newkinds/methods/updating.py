@@ -1,10 +1,12 @@
 """A model takes new samples in: what fits is assigned, what is strange held back, strangers that agree are born.
 
-A model whose categories do not change stays as it is; only what it knows of their looks moves with the samples. A
-birth trains it again, from its own weights, with its own settings.
+A model whose categories do not change, and that no label contradicts, stays as it is; only what it knows of their
+looks moves with the samples. A birth trains it again: in a metric learnt anew from the means of its categories,
+otherwise from its own weights.
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +27,7 @@ from newkinds.workers import working_together
 
 Mask = npt.NDArray[np.bool_]
 UPDATE_TRAINING = replace(REHEARSAL_TRAINING, max_iter=60)
-"""From weights that are nearly right; what comes later moves them anyway."""
+"""From a start that is nearly right; what comes later moves it anyway."""
 UPDATE_SETTING = Setting(0.3, 25.0)
 """With which models in a learnt metric are trained again. What a fit chose was chosen for its categories: with a
 large lam those that are born small die out, with a small one many samples change sides."""
@@ -161,8 +163,10 @@ class _Taking:
         self.held = arrival.held.copy()
         self.strangeness = np.zeros(len(arrival.features))
         self.born: list[int] = []
-        self.by_labels = wanted.changed - set(model.categories_.tolist())
+        known_to_model = [*model.categories_.tolist(), *np.unique(arrival.categories[: arrival.n_before]).tolist()]
+        self.by_labels = wanted.changed - set(known_to_model)
         """Categories that labels of new samples made, until the model is trained with them."""
+        self.is_trained = False
         is_open = self.categories == UNLABELLED
         answers = self._answers(is_open | (self.is_new & arrival.settled))
         self.is_contradicted = bool((answers[~is_open] != self.categories[~is_open])[answers[~is_open] >= 0].any())
@@ -192,7 +196,11 @@ class _Taking:
         ratios = self.model.strange_log_ratios(self.arrival.features[asked])
         if ratios is None:
             return
-        self.strangeness[asked] = probability_of_strange(ratios, share_of_strangers(ratios))
+        for part in (
+            self.arrival.held[asked],
+            ~self.arrival.held[asked],
+        ):  # those held before were chosen as strange
+            self.strangeness[asked[part]] = probability_of_strange(ratios[part], share_of_strangers(ratios[part]))
         self.held[asked] = self.strangeness[asked] > HELD
 
     def _asked(self) -> IntArray:
@@ -221,10 +229,33 @@ class _Taking:
         if not (born or are_others or self.wanted.changed or self.is_contradicted):
             return
         self.born += [*born, *self.by_labels]
+        self.named = frozenset(self.by_labels)
         ids = np.concatenate([self.wanted.categories, np.array(born, dtype=np.int64)])
         self.wanted = replace(self.wanted, categories=ids)  # ids of those that are born are larger than any
         self.train(frozenset(born))
+        self._let_small_go(birth_size)
         self.judge()
+
+    def _let_small_go(self, birth_size: int) -> None:
+        """Take back births of which the training left fewer samples than a category has at its birth."""
+        sizes = {category: int((self.categories == category).sum()) for category in self.born}
+        small = [category for category in set(self.born) - self.named if sizes[category] < birth_size]
+        if not small:
+            return
+        stays = ~np.isin(self.model.categories_, small)
+        model = copy(self.model)
+        model.weights_, model.categories_ = model.weights_[stays], model.categories_[stays]
+        model.n_categories_ = len(model.categories_)
+        model.set_params(n_categories=model.n_categories_)
+        gone = np.isin(self.categories, small)
+        if gone.any():
+            self.categories[gone] = model.predict(self.arrival.features[gone])
+        self.model = model.with_samples(
+            self.arrival.features, self.categories, self.arrival.settled, ~self.held & ~gone
+        )
+        present = self.model.categories_
+        self.wanted = replace(self.wanted, categories=present, became={i: i for i in present.tolist()})
+        self.born = [category for category in self.born if category not in small]
 
     def _groups(self, pool: IntArray, birth_size: int) -> list[IntArray]:
         """Rows of samples, among these, that are a category."""
@@ -270,7 +301,7 @@ class _Taking:
             self.categories[self.held] = self.model.predict(self.arrival.features[self.held])
         present = self.wanted.categories.tolist()
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
-        self.by_labels, self.is_contradicted = frozenset(), False
+        self.by_labels, self.is_contradicted, self.is_trained = frozenset(), False, True
 
     def _shares(self) -> npt.NDArray[np.float64]:
         """Relative sizes: as the run has them, but smaller where a category has few samples yet.
@@ -295,7 +326,7 @@ class _Taking:
 
     def result(self) -> TakenIn:
         model = self.model.with_samples(
-            self.arrival.features, self.categories, self.arrival.settled, ~self.held, anew=bool(self.born)
+            self.arrival.features, self.categories, self.arrival.settled, ~self.held, anew=self.is_trained
         )
         model.labels_ = self.categories
         return TakenIn(model, self.categories, self.held, self.strangeness, tuple(self.born))

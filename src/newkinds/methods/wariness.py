@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FOR_EACH_CATEGORY = 30
 """Samples that an excerpt has at least for each category."""
+AT_LEAST = 10
+"""Samples of every category that an excerpt has, where it has so many."""
 ASKED_ROWS = 1 << 12
 """Samples that are looked at at a time."""
 
@@ -150,7 +152,8 @@ class Wary:
             Whether to rehearse again how strangers are told, when that is next asked for.
         """
         model = copy(self)
-        rows = self._excerpt_rows(np.arange(len(features)) if portrayed is None else np.flatnonzero(portrayed))
+        rows = np.arange(len(features)) if portrayed is None else np.flatnonzero(portrayed)
+        rows = self._excerpt_rows(rows, categories)
         columns = np.searchsorted(self.categories_, categories[rows])
         unit, mapped = self._unit_and_mapped(np.asarray(features[rows], dtype=np.float32))
         learnt = None if anew else self.learnt_strangers()
@@ -160,13 +163,22 @@ class Wary:
             model.strangers_ = replace(learnt, portrait=Portrait.of(self._sharpened(), unit, mapped, columns))
         return model
 
-    def _excerpt_rows(self, rows: IntArray) -> IntArray:
+    def _excerpt_rows(self, rows: IntArray, categories: IntArray) -> IntArray:
+        """Some of these rows by chance, but of every category a few; `categories` are those of all samples."""
         most = max(REHEARSED, FOR_EACH_CATEGORY * len(self.categories_))
-        return rows if len(rows) <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+        if len(rows) <= most:
+            return rows
+        rows = np.random.default_rng(0).permutation(rows)
+        order = np.argsort(categories[rows], kind="stable")
+        sorted_categories = categories[rows][order]
+        rank = np.empty(len(rows), dtype=np.int64)
+        rank[order] = np.arange(len(rows)) - np.searchsorted(sorted_categories, sorted_categories)
+        first = np.argsort(rank >= AT_LEAST, kind="stable")
+        return np.sort(rows[first[:most]])
 
     def _remember(self, problem: Problem, columns: IntArray) -> None:
         """Keep some samples of the fit; `columns` are the places of all in `categories_`."""
-        rows = self._excerpt_rows(np.arange(len(columns)))
+        rows = self._excerpt_rows(np.arange(len(columns)), columns)
         unit = problem.samples.take(rows).cpu().numpy()
         self._excerpt = Excerpt(np.asarray(unit, dtype=np.float32), columns[rows], problem.labelled[rows])
         self.strangers_ = None

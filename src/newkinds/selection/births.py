@@ -50,6 +50,8 @@ SURE_AGAIN = 0.93
 """The same of samples that were looked at before: every arrival gives them another chance to be born wrongly."""
 THINNEST = 8
 """Samples that a category taken out is thinned to at most."""
+ASKED = 3000
+"""Samples that rehearsals ask about, at most about so many; in larger arrivals sizes count in proportion."""
 GROUPED = 1 << 12
 """Strange samples that are grouped; of more, the strangest."""
 LEAST_CASES = 10
@@ -101,12 +103,13 @@ def find_groups(
     rows = _strangest(log_ratios)
     directions = portrait.directions(mapped[rows])
     tree = _tree(directions)
+    scale = min(1.0, ASKED / max(len(log_ratios), 1))
     old = np.zeros(len(rows)) if seen is None else seen[rows].astype(np.float64)
     sure: list[Group] = []
     for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
         groups = _gathered(portrait, directions, _groups(tree, cut, FEWEST), birth_size)
         if groups:
-            odds = rule_of_cut.apply(_figures(portrait, directions, log_ratios[rows], groups))
+            odds = rule_of_cut.apply(_figures(portrait, directions, log_ratios[rows], groups, scale))
             sure += [
                 Group(group, float(p))
                 for group, p in zip(groups, expit(odds), strict=True)
@@ -235,9 +238,16 @@ def _groups(tree: FloatArray, cut: float, fewest: int) -> list[IntArray]:
 
 
 def _figures(
-    portrait: Portrait, directions: FloatArray, log_ratios: FloatArray, groups: Sequence[IntArray]
+    portrait: Portrait,
+    directions: FloatArray,
+    log_ratios: FloatArray,
+    groups: Sequence[IntArray],
+    scale: float = 1.0,
 ) -> FloatArray:
-    """Of each group, larger ones speaking for a category: (groups, 5)."""
+    """Of each group, larger ones speaking for a category: (groups, 5).
+
+    Sizes count for so much (`scale`): among more samples odd ones make larger groups.
+    """
     sizes = np.array([len(group) for group in groups])
     means = np.stack([directions[group].mean(axis=0) for group in groups])
     lengths = np.linalg.norm(means, axis=1)
@@ -248,7 +258,7 @@ def _figures(
     to_larger = np.where(is_larger, pointed @ pointed.T, 0.0).max(axis=1)
     strange = np.array([log_ratios[group].mean() for group in groups])
     alike = (sizes * lengths**2 - 1) / np.maximum(sizes - 1, 1)
-    return np.stack([np.log(sizes), -to_categories, -to_larger, strange, alike], axis=1)
+    return np.stack([np.log(scale * sizes), -to_categories, -to_larger, strange, alike], axis=1)
 
 
 def _are_real(groups: Sequence[IntArray], pool: _Pool) -> Mask:
