@@ -272,6 +272,7 @@ def test_in_a_metric_kinds_are_born_and_it_is_learnt_anew(metric_run: Path) -> N
     assert [c["size"] >= 20 for c in done.changes["born"]] == [True, True]
     after = newkinds.load(metric_run)
     assert (after.temperature_, read_run(metric_run)["chosen"]["lam"]) == (25.0, 0.3)
+    assert after.metric_map_ is not None
     assert not np.allclose(after.metric_map_.matrix, before.metric_map_.matrix)
     old, _ = blobs(KINDS, 10, noise=0.2, seed=3)
     assert (after.predict(old) == before.predict(old)).mean() > 0.9

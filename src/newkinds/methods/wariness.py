@@ -117,7 +117,6 @@ class Wary:
 
             with working_together(excerpt.unit.size):
                 self.strangers_ = learn_strangers(
-                    self._sharpened(),
                     excerpt.unit,
                     mapped,
                     excerpt.columns,
@@ -160,7 +159,7 @@ class Wary:
         if learnt is None:
             model._excerpt, model.strangers_ = Excerpt(np.asarray(unit, np.float32), columns, labelled[rows]), None
         else:
-            model.strangers_ = replace(learnt, portrait=Portrait.of(self._sharpened(), unit, mapped, columns))
+            model.strangers_ = replace(learnt, portrait=Portrait.of(unit, mapped, columns))
         return model
 
     def _excerpt_rows(self, rows: IntArray, categories: IntArray) -> IntArray:

@@ -15,7 +15,7 @@ together (`share_of_strangers`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -54,8 +54,6 @@ SURE = 1e-6
 """Probabilities are kept so far from 0 and 1."""
 
 SIGNS: tuple[str, ...] = ("doubt", "energy", "facet", "distance", "relative distance")
-UNUSUAL = np.array([np.zeros(len(SIGNS)), np.ones(len(SIGNS))])
-"""Signs as they are."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +72,6 @@ class Portrait:
         The mean of all samples, scaled.
     background : ndarray of shape (directions, directions)
         What makes the covariance of all samples, after the scaling, that of a sphere.
-    usual : ndarray of shape (2, signs)
-        Median of each sign, and distance of its quartiles, over these samples: how far a training drives its
-        logits differs from one to the next, and signs are told by what is usual in each.
     """
 
     facets: npt.NDArray[np.float32]
@@ -84,16 +79,9 @@ class Portrait:
     scaling: npt.NDArray[np.float32]
     middle: npt.NDArray[np.float32]
     background: npt.NDArray[np.float32]
-    usual: npt.NDArray[np.float32]
 
     @classmethod
-    def of(
-        cls,
-        partitioner: Partitioner,
-        unit: npt.NDArray[np.floating],
-        mapped: npt.NDArray[np.floating],
-        columns: IntArray,
-    ) -> "Portrait":
+    def of(cls, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating], columns: IntArray) -> "Portrait":
         """Of samples: unit features, the same as the partitioner takes them, columns of their categories."""
         present, places = np.unique(columns, return_inverse=True)
         narrow = np.asarray(_narrow(mapped), dtype=np.float64)
@@ -105,11 +93,7 @@ class Portrait:
         middle = scaled.mean(axis=0)
         spread = np.cov(scaled.T).reshape(len(middle), len(middle)) + SURE * np.eye(len(middle))
         arrays = (_facets(unit, places), means @ scaling, scaling, middle, _inverse_root(spread))
-        raw = cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in (*arrays, UNUSUAL)))
-        signs = raw.signs(partitioner, unit, mapped)
-        low, middle_sign, high = np.quantile(signs, (0.25, 0.5, 0.75), axis=0)
-        spread_of_signs = np.where(high > low, high - low, 1.0)
-        return replace(raw, usual=np.stack([middle_sign, spread_of_signs]).astype(np.float32))
+        return cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
 
     def fits(self, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]) -> bool:
         """Whether samples are as wide as those it is of."""
@@ -144,8 +128,7 @@ class Portrait:
         nearest = np.maximum(squares.min(axis=1), 0)
         from_middle = (((scaled - self.middle) @ self.background) ** 2).sum(axis=1)
         facet = -(np.asarray(unit, dtype=np.float64) @ self.facets.T).max(axis=1)
-        signs = np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
-        return np.asarray((signs - self.usual[0]) / self.usual[1])
+        return np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
 
 
 @dataclass(frozen=True)
@@ -239,7 +222,7 @@ def rehearse_strangers(
             continue
         _, places = np.unique(columns[rows], return_inverse=True)
         partitioner, mapped, found = retrain(rows, places, int(places.max()) + 1)
-        portrait = Portrait.of(partitioner, unit[rows], mapped[rows], found)
+        portrait = Portrait.of(unit[rows], mapped[rows], found)
         signs = portrait.signs(partitioner, unit[is_asked], mapped[is_asked])
         rehearsals.append(
             Rehearsed(

@@ -5,13 +5,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from newkinds.engine import Partitioner
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.selection.births import CUTS, USUAL, BirthRule, learn_births
 from newkinds.selection.strangeness import (
     SIGNS,
-    UNUSUAL,
     Portrait,
     Retrain,
     Rule,
@@ -51,7 +49,6 @@ class Strangers:
 
 
 def learn_strangers(
-    partitioner: Partitioner,
     unit: npt.NDArray[np.floating],
     mapped: npt.NDArray[np.floating],
     columns: IntArray,
@@ -63,7 +60,6 @@ def learn_strangers(
 
     Parameters
     ----------
-    partitioner : Partitioner
     unit : ndarray of shape (samples, features)
         Of unit length.
     mapped : ndarray of shape (samples, directions)
@@ -80,7 +76,7 @@ def learn_strangers(
     if not rehearsals:
         return None
     rule = learn_strangeness(rehearsals)
-    return Strangers(Portrait.of(partitioner, unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
+    return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
 
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
@@ -92,7 +88,7 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     for name, array in saved.items():
         if array is None or not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rules, facets, means, scaling, middle, background, usual = (np.asarray(saved[name]) for name in names)
+    rules, facets, means, scaling, middle, background = (np.asarray(saved[name]) for name in names)
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
         rules.shape == RULES_SHAPE
@@ -104,10 +100,8 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
         and scaling.ndim == 2
         and scaling.shape[1:] == middle.shape
         and background.shape == square
-        and usual.shape == UNUSUAL.shape
-        and (usual[1] > 0).all()
     )
     if not fits:
         raise InputError("the saved model's description of its categories does not fit together")
     strange, *births = (Rule(row[:-1], float(row[-1])) for row in rules)
-    return Strangers(Portrait(facets, means, scaling, middle, background, usual), strange, BirthRule(tuple(births)))
+    return Strangers(Portrait(facets, means, scaling, middle, background), strange, BirthRule(tuple(births)))
