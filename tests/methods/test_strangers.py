@@ -76,7 +76,8 @@ def test_with_few_kinds_and_in_old_models_it_is_what_confidence_leaves(model):
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("strange_rules", lambda a: a[:-1], "does not fit together"),
+        ("strange_rule", lambda a: a[:-1], "does not fit together"),
+        ("strange_births", lambda a: a[:-1], "does not fit together"),
         ("strange_facets", lambda a: a[:, 1:], "does not fit its features"),
         ("strange_scaling", lambda a: a[1:], "does not fit its features"),
         ("strange_means", lambda a: a[:0], "does not fit together"),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from newkinds.engine import Partitioner
-from newkinds.selection.births import CUTS, USUAL, find_groups, learn_births
+from newkinds.selection.births import CUTS, SURE_ENOUGH, USUAL, _are_real, _pool, find_groups, learn_births
 from newkinds.selection.strangeness import Portrait, learn_strangeness, rehearse_strangers
 from tests.blobs import blobs
 from tests.selection.test_strangeness import by_means
@@ -14,7 +14,7 @@ MODEL: Partitioner = RETRAIN(np.arange(len(UNIT)), COLUMNS, 20)[0]
 PORTRAIT = Portrait.of(UNIT, UNIT, COLUMNS)
 REHEARSALS = rehearse_strangers(UNIT, COLUMNS, np.ones(len(UNIT), bool), RETRAIN, np.random.default_rng(0))
 RULE = learn_strangeness(REHEARSALS)
-BIRTHS = learn_births(REHEARSALS, RULE, np.random.default_rng(0))
+BIRTHS = learn_births(REHEARSALS, RULE)
 
 
 def born_of(samples, birth_size=8):
@@ -29,7 +29,7 @@ def test_kinds_that_come_are_born_whole_the_largest_first():
     assert [min(group.rows) >= 12 for group in groups] == [True, False]
     assert len(groups[0].rows) > 30
     assert set(groups[1].rows) == set(range(12))
-    assert all(0.65 < group.probability <= 1 for group in groups)
+    assert all(SURE_ENOUGH < group.probability <= 1 for group in groups)
 
 
 def test_too_few_are_not_born():
@@ -46,7 +46,7 @@ def test_odd_samples_that_do_not_agree_are_not_born():
 
 
 def test_where_nothing_can_be_rehearsed_a_usual_rule_holds():
-    assert learn_births([], RULE, np.random.default_rng(0)) == USUAL
+    assert learn_births([], RULE) == USUAL
 
 
 def test_there_is_a_rule_for_each_distance():
@@ -67,3 +67,26 @@ def test_a_kind_is_born_among_many_samples_that_fit():
     groups = born_of(np.concatenate([ordinary, rare]))
     assert len(groups) == 1
     assert set(groups[0].rows) <= set(range(1000, 1010))
+
+
+def test_kinds_that_are_near_each_other_are_born_apart():
+    """Each is nearer to the other than to anything else, by a quarter of the way."""
+    (first, _), (second, _) = blobs(1, 30, seed=1, first=20), blobs(1, 30, seed=1, first=21)
+    nearer = second + 0.25 * (first.mean(axis=0) - second.mean(axis=0))
+    groups = born_of(np.concatenate([first, nearer / np.linalg.norm(nearer, axis=1, keepdims=True)]))
+    assert [set((group.rows >= 30).tolist()) for group in groups] in ([{False}, {True}], [{True}, {False}])
+
+
+def test_a_part_of_a_category_or_two_joined_are_none():
+    pool = _pool(REHEARSALS[0], RULE)
+    one, two = (
+        np.flatnonzero(pool.is_strange & (pool.columns == c)) for c in np.unique(pool.columns[pool.is_strange])[:2]
+    )
+    assert _are_real(
+        [one, np.concatenate([one, two]), one[: len(one) // 2], one[: len(one) // 2 + 1]], pool
+    ).tolist() == [
+        True,
+        False,
+        False,
+        True,
+    ]

@@ -1,13 +1,13 @@
 """Births: samples that are strange one by one are a new category if they agree.
 
 Strange samples are grouped by average linkage, compared as directions from the middle of everything where
-categories vary alike in all directions: up to several distances, since some categories are narrower than others. To
-each group come the samples that are nearer to its mean than to anything else. Of groups that overlap, the surest is
-taken. Whether a group is a category of its own, or a part of one, or some odd
-samples of categories that there are, is told by five figures: how many samples it has, how unlike the nearest
-category it is, how unlike the nearest larger group, how strange its samples are, and how alike to one another. What
-they mean is rehearsed with categories that were taken out (`newkinds.selection.strangeness`), thinned to sizes of
-all kinds.
+categories vary alike in all directions: up to several distances, since some categories are narrower than others.
+To each group come the samples that are nearer to its mean than to anything else. Of groups that overlap, the
+surest is taken. Whether a group is a category of its own, or a part of one, or several, or some odd samples of
+categories that there are, is told by six figures: how many samples it has, how unlike the nearest category it is,
+how unlike the nearest larger group, how strange its samples are, how alike to one another, and how many it has
+beside the other groups. What they mean is rehearsed with categories that were taken out
+(`newkinds.selection.strangeness`).
 """
 
 from collections.abc import Sequence
@@ -42,14 +42,16 @@ OVERLAP = 0.3
 """Share of a group's samples that may be in surer ones."""
 FEWEST = 4
 """Samples of the smallest group that a rehearsal looks at."""
+FIGURES: tuple[str, ...] = ("size", "unlike categories", "unlike larger", "strange", "alike", "beside others")
 BIRTH_SIZE = 8
 """Of the smallest group that is born, unless a person says otherwise."""
-SURE_ENOUGH = 0.65
+SURE_ENOUGH = 0.3
 """Probability of being a category from which a group is born."""
 SURE_AGAIN = 0.93
 """The same of samples that were looked at before: every arrival gives them another chance to be born wrongly."""
-THINNEST = 8
-"""Samples that a category taken out is thinned to at most."""
+MOSTLY = 0.5
+"""Of the samples of a group and a category that was taken out together, both have more than so many where the group
+is that category: less is a part of it, or several joined."""
 ASKED = 3000
 """Samples that rehearsals ask about, at most about so many; in larger arrivals sizes count in proportion."""
 GROUPED = 1 << 12
@@ -72,9 +74,9 @@ class BirthRule:
     rules: tuple[Rule, ...]
 
 
-USUAL_RULE = Rule(np.array([1.8, 1.0, 3.0, 0.1, 8.0]), -6.5)
+USUAL_RULE = Rule(np.array([1.8, 1.0, 3.0, 0.1, 8.0, 0.0]), -6.5)
 """Where nothing could be rehearsed, or nothing went wrong: about what real collections teach."""
-NEVER = Rule(np.zeros(5), -50.0)
+NEVER = Rule(np.zeros(len(FIGURES)), -50.0)
 FARTHEST = 0.8
 """Cut up to which that holds; beyond, anything is joined."""
 USUAL: BirthRule = BirthRule(tuple(USUAL_RULE if cut <= FARTHEST else NEVER for cut in CUTS))
@@ -131,12 +133,12 @@ def _without_overlaps(groups: Sequence[Group], n_samples: int, fewest: int) -> l
     return sorted(chosen, key=lambda group: -len(group.rows))
 
 
-def learn_births(rehearsals: Sequence[Rehearsed], strangeness: Rule, rng: np.random.Generator) -> BirthRule:
+def learn_births(rehearsals: Sequence[Rehearsed], strangeness: Rule) -> BirthRule:
     """How groups of the categories taken out differ from others, at each cut.
 
     A cut at which hardly a group was wrong, or right, has the rule of all.
     """
-    pools = [_pool(rehearsed, strangeness, rng) for rehearsed in rehearsals]
+    pools = [_pool(rehearsed, strangeness) for rehearsed in rehearsals]
     cases = [_cases(pools, cut) for cut in CUTS]
     together = _learnt(*(np.concatenate(part) for part in zip(*cases, strict=True)))
     if together is None:
@@ -146,7 +148,7 @@ def learn_births(rehearsals: Sequence[Rehearsed], strangeness: Rule, rng: np.ran
 
 def _cases(pools: Sequence["_Pool"], cut: float) -> tuple[FloatArray, Mask]:
     """Figures of all groups at a cut, and which of them are a category."""
-    figures, is_real = [np.empty((0, len(USUAL_RULE.weights)))], [np.zeros(0, dtype=bool)]
+    figures, is_real = [np.empty((0, len(FIGURES)))], [np.zeros(0, dtype=bool)]
     for pool in pools:
         groups = _groups(pool.tree, cut, FEWEST)
         if groups := _gathered(pool.portrait, pool.directions, groups, FEWEST):
@@ -175,23 +177,15 @@ class _Pool:
     columns: IntArray
 
 
-def _pool(rehearsed: Rehearsed, strangeness: Rule, rng: np.random.Generator) -> _Pool:
-    kept = ~rehearsed.is_strange
-    for category in np.unique(rehearsed.columns[rehearsed.is_strange]):
-        members = np.flatnonzero(rehearsed.is_strange & (rehearsed.columns == category))
-        fewest = min(THINNEST, len(members))
-        size = round(float(np.exp(rng.uniform(np.log(fewest), np.log(len(members))))))
-        kept[rng.choice(members, size, replace=False)] = True
-    rows = np.flatnonzero(kept)
-    log_ratios = strangeness.apply(rehearsed.signs[rows])
-    strangest = _strangest(log_ratios)
-    rows, log_ratios = rows[strangest], log_ratios[strangest]
+def _pool(rehearsed: Rehearsed, strangeness: Rule) -> _Pool:
+    log_ratios = strangeness.apply(rehearsed.signs)
+    rows = _strangest(log_ratios)
     directions = rehearsed.portrait.directions(rehearsed.mapped[rows])
     return _Pool(
         rehearsed.portrait,
         directions,
         _tree(directions),
-        log_ratios,
+        log_ratios[rows],
         rehearsed.is_strange[rows],
         rehearsed.columns[rows],
     )
@@ -244,7 +238,7 @@ def _figures(
     groups: Sequence[IntArray],
     scale: float = 1.0,
 ) -> FloatArray:
-    """Of each group, larger ones speaking for a category: (groups, 5).
+    """Of each group, larger ones speaking for a category: (groups, figures).
 
     Sizes count for so much (`scale`): among more samples odd ones make larger groups.
     """
@@ -258,20 +252,15 @@ def _figures(
     to_larger = np.where(is_larger, pointed @ pointed.T, 0.0).max(axis=1)
     strange = np.array([log_ratios[group].mean() for group in groups])
     alike = (sizes * lengths**2 - 1) / np.maximum(sizes - 1, 1)
-    return np.stack([np.log(scale * sizes), -to_categories, -to_larger, strange, alike], axis=1)
+    beside = np.log(sizes / np.average(sizes, weights=sizes))
+    return np.stack([np.log(scale * sizes), -to_categories, -to_larger, strange, alike, beside], axis=1)
 
 
 def _are_real(groups: Sequence[IntArray], pool: _Pool) -> Mask:
-    """Which groups are a category that was taken out: most of their samples, and its largest such group."""
-    best: dict[int, tuple[int, int]] = {}
-    for place, group in enumerate(groups):
-        strangers = pool.columns[group][pool.is_strange[group]]
-        if 2 * len(strangers) <= len(group):
-            continue
-        categories, counts = np.unique(strangers, return_counts=True)
-        category, count = int(categories[counts.argmax()]), int(counts.max())
-        if 2 * count > len(group) and count > best.get(category, (0, 0))[0]:
-            best[category] = (count, place)
+    """Which groups are a category that was taken out: they share most of their samples with its strange ones."""
+    strangers = np.bincount(pool.columns[pool.is_strange], minlength=1)
     is_real = np.zeros(len(groups), dtype=bool)
-    is_real[[place for _, place in best.values()]] = True
+    for place, group in enumerate(groups):
+        shared = np.bincount(pool.columns[group][pool.is_strange[group]], minlength=len(strangers))
+        is_real[place] = (shared > MOSTLY * (len(group) + strangers - shared)).any()
     return is_real

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
-from newkinds.selection.births import CUTS, USUAL, BirthRule, learn_births
+from newkinds.selection.births import CUTS, FIGURES, USUAL, BirthRule, learn_births
 from newkinds.selection.strangeness import (
     SIGNS,
     Portrait,
@@ -17,10 +17,12 @@ from newkinds.selection.strangeness import (
     rehearse_strangers,
 )
 
-RULES_ARRAY = "strange_rules"
+RULE_ARRAY, BIRTHS_ARRAY = "strange_rule", "strange_births"
 PORTRAIT_ARRAYS = tuple(f"strange_{field.name}" for field in fields(Portrait))
-RULES_SHAPE = (1 + len(CUTS), len(SIGNS) + 1)
-"""Weights and intercept of the rule of strangeness, and of that of births at each cut; both have five figures."""
+RULE_SHAPE = (len(SIGNS) + 1,)
+"""Weights and intercept."""
+BIRTHS_SHAPE = (len(CUTS), len(FIGURES) + 1)
+"""The same for groups at each cut."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class Strangers:
 
     def arrays(self) -> dict[str, npt.NDArray[np.floating]]:
         """As a saved model has it; `restored` takes them back."""
-        rules = [[*rule.weights, rule.intercept] for rule in (self.rule, *self.births.rules)]
+        rule, *births = (np.append(rule.weights, rule.intercept) for rule in (self.rule, *self.births.rules))
         portrait = {name: getattr(self.portrait, name.removeprefix("strange_")) for name in PORTRAIT_ARRAYS}
-        return {RULES_ARRAY: np.array(rules), **portrait}
+        return {RULE_ARRAY: rule, BIRTHS_ARRAY: np.stack(births), **portrait}
 
 
 def learn_strangers(
@@ -76,22 +78,23 @@ def learn_strangers(
     if not rehearsals:
         return None
     rule = learn_strangeness(rehearsals)
-    return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule, rng))
+    return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule))
 
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
-    names = (RULES_ARRAY, *PORTRAIT_ARRAYS)
-    if any(name not in arrays for name in names) or arrays[RULES_ARRAY].ndim != 2:  # of an earlier version
+    names = (RULE_ARRAY, BIRTHS_ARRAY, *PORTRAIT_ARRAYS)
+    if any(name not in arrays for name in names):  # of an earlier version
         return None
-    saved = {name: arrays.get(name) for name in names}
+    saved = {name: np.asarray(arrays[name]) for name in names}
     for name, array in saved.items():
-        if array is None or not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rules, facets, means, scaling, middle, background = (np.asarray(saved[name]) for name in names)
+    rule, births, facets, means, scaling, middle, background = saved.values()
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
-        rules.shape == RULES_SHAPE
+        rule.shape == RULE_SHAPE
+        and births.shape == BIRTHS_SHAPE
         and facets.ndim == 2
         and len(facets) > 0
         and means.ndim == 2
@@ -103,5 +106,5 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     )
     if not fits:
         raise InputError("the saved model's description of its categories does not fit together")
-    strange, *births = (Rule(row[:-1], float(row[-1])) for row in rules)
-    return Strangers(Portrait(facets, means, scaling, middle, background), strange, BirthRule(tuple(births)))
+    strange, *of_births = (Rule(row[:-1], float(row[-1])) for row in (rule, *births))
+    return Strangers(Portrait(facets, means, scaling, middle, background), strange, BirthRule(tuple(of_births)))
