@@ -11,7 +11,7 @@ from tests.selection.test_strangeness import by_means
 UNIT, COLUMNS = blobs(20, 30)
 RETRAIN = by_means(UNIT, COLUMNS)
 MODEL: Partitioner = RETRAIN(np.arange(len(UNIT)), COLUMNS, 20)[0]
-PORTRAIT = Portrait.of(UNIT, UNIT, COLUMNS)
+PORTRAIT = Portrait.of(MODEL, UNIT, UNIT, COLUMNS)
 REHEARSALS = rehearse_strangers(UNIT, COLUMNS, np.ones(len(UNIT), bool), RETRAIN, np.random.default_rng(0))
 RULE = learn_strangeness(REHEARSALS)
 BIRTHS = learn_births(REHEARSALS, RULE)

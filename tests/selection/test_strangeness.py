@@ -8,6 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from newkinds.engine import Partitioner
 from newkinds.selection.strangeness import (
+    CENTRED,
     LEAST_CATEGORIES,
     TELLING,
     Portrait,
@@ -29,6 +30,20 @@ def by_means(unit, columns):
         return Partitioner(means.astype(np.float32), 25.0), unit, places
 
     return retrain
+
+
+def portrait_of(unit, columns):
+    return Portrait.of(
+        by_means(unit, columns)(np.arange(len(unit)), columns, columns.max() + 1)[0], unit, unit, columns
+    )
+
+
+def test_signs_of_the_models_own_samples_are_usual():
+    unit, columns = blobs(5, 20)
+    partitioner = by_means(unit, columns)(np.arange(len(unit)), columns, 5)[0]
+    means = Portrait.of(partitioner, unit, unit, columns).signs(partitioner, unit, unit).mean(axis=0)
+    assert means[CENTRED] == pytest.approx(0, abs=1e-4)
+    assert (np.abs(means[~CENTRED]) > 0.1).all()
 
 
 def test_no_sign_is_turned_around():
@@ -78,7 +93,7 @@ def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     strange, _ = blobs(5, 10, seed=1, first=20)
     asked = np.concatenate([ordinary, strange])
     partitioner = retrain(np.arange(len(unit)), columns, 20)[0]
-    ratios = rule.apply(Portrait.of(unit, unit, columns).signs(partitioner, asked, asked))
+    ratios = rule.apply(Portrait.of(partitioner, unit, unit, columns).signs(partitioner, asked, asked))
     is_strange = np.arange(len(asked)) >= len(ordinary)
     assert roc_auc_score(is_strange, ratios) > 0.97
 
@@ -92,7 +107,7 @@ def test_labels_teach_alone_where_there_are_enough():
     signs[:, 0] += 2 * (is_strange & labelled)
     signs[:, 1] += 9 * (is_strange & ~labelled)
     unit, columns = blobs(5, 6)
-    portrait = Portrait.of(unit, unit, columns)
+    portrait = portrait_of(unit, columns)
     nothing = np.zeros((n, 2))
     rule = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], labelled)])
     assert rule.weights[0] > 1 > 0.3 > rule.weights[1]
@@ -113,6 +128,6 @@ def test_too_few_kinds_teach_nothing():
 
 def test_wide_features_are_narrowed():
     unit, columns = blobs(5, 6, width=1100)
-    portrait = Portrait.of(unit, unit, columns)
+    portrait = portrait_of(unit, columns)
     assert portrait.scaling.shape[0] < 1100
     assert portrait.directions(unit).shape == (30, portrait.scaling.shape[1])

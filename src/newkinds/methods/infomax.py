@@ -5,6 +5,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from newkinds.engine import Partitioner, Run, category_means
 from newkinds.labels import UNLABELLED, IntArray
@@ -30,6 +31,7 @@ from newkinds.selection.plan import (
 from newkinds.selection.problem import Problem, make_problem
 from newkinds.selection.recipes import RECIPES, Recipe
 from newkinds.selection.rehearsal import REHEARSAL_TRAINING
+from newkinds.selection.strangeness import Retrain
 from newkinds.selection.training import EVALUATIONS, Start, Training
 
 AGAIN_EVALUATIONS = 60
@@ -124,28 +126,32 @@ class InfoMax(CategoryDiscoverer):
     def _usual_start(self) -> Start:
         return Start(cast(Init, self.init), self._seeding(), self._restarts(), inertia=self._recipe().inertia)
 
-    def _trained_again(
-        self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
-    ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
-        """As a fit trains last: in a metric that these samples teach, from the means of their categories."""
-        unit, labelled = excerpt.unit[rows], excerpt.labelled[rows]
-        problem = make_problem(unit, None, device=self.device, random_state=0)
-        mapped: npt.NDArray[np.floating[Any]] = excerpt.unit
-        if self.metric_map_ is not None:
-            original = self.categories_[excerpt.columns[rows]]
-            teaches = labelled | (self.assess(unit, original).confidence > SURE)
-            linear = learnt_metric(problem.samples, np.where(teaches, places, UNLABELLED))
-            problem = replace(problem, samples=problem.samples.mapped(linear))
-            mapped = linear.apply_precisely(excerpt.unit)
-        columns = np.where(labelled, places, UNLABELLED)
-        problem = replace(problem, columns=columns, known=np.arange(n))
-        start = category_means(problem.samples, places, np.zeros((n, problem.samples.width), dtype=np.float32))
-        run = Run(start, self._objective.at(self.lam_), self.temperature_, self._geometry)
+    def _retraining(self, excerpt: Excerpt) -> Retrain:
+        """As a fit trains last: in a metric that the samples teach, from the means of their categories."""
+        confidence = self.assess(excerpt.unit, self.categories_[excerpt.columns]).confidence
+        teaches = excerpt.labelled | (confidence > SURE)
         training = replace(REHEARSAL_TRAINING, max_iter=AGAIN_EVALUATIONS, weight_decay=self.weight_decay)
-        partitioner = training.train(problem, [run], "rehearsing strangers").partitioners[0]
-        found = np.where(labelled, places, problem.samples.assign(partitioner))
-        sharper = partitioner.temperature * self.calibration_.sharpness
-        return replace(partitioner, temperature=sharper), mapped, found
+        objective, sharpness = self._objective.at(self.lam_), self.calibration_.sharpness
+
+        def retrain(
+            rows: IntArray, places: IntArray, n: int
+        ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
+            labels = np.where(excerpt.labelled[rows], places, UNLABELLED)
+            problem = make_problem(excerpt.unit[rows], None, device=self.device, random_state=0)
+            problem = replace(problem, columns=labels, known=np.arange(n))
+            mapped = excerpt.unit
+            if self.metric_map_ is not None:
+                linear = learnt_metric(problem.samples, np.where(teaches[rows], places, UNLABELLED))
+                problem = replace(problem, samples=problem.samples.mapped(linear))
+                mapped = linear.apply(torch.from_numpy(excerpt.unit)).numpy()
+            otherwise = np.zeros((n, problem.samples.width), dtype=np.float32)
+            start = category_means(problem.samples, places, otherwise)
+            run = Run(start, objective, self.temperature_, self._geometry)
+            partitioner = training.train(problem, [run], "rehearsing strangers").partitioners[0]
+            found = np.where(labels == UNLABELLED, problem.samples.assign(partitioner), places)
+            return replace(partitioner, temperature=partitioner.temperature * sharpness), mapped, found
+
+        return retrain
 
     def _partition(self, problem: Problem, run: Run, facts: dict[str, Any]) -> Outcome:
         """Train an objective and read the categories off."""

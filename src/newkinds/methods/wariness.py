@@ -12,7 +12,13 @@ from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.runtime import n_processes
 from newkinds.selection.problem import Problem
-from newkinds.selection.strangeness import REHEARSED, Portrait, probability_of_strange, share_of_strangers
+from newkinds.selection.strangeness import (
+    REHEARSED,
+    Portrait,
+    Retrain,
+    probability_of_strange,
+    share_of_strangers,
+)
 from newkinds.selection.strangers import Strangers, learn_strangers
 from newkinds.workers import working_together
 
@@ -109,19 +115,14 @@ class Wary:
         excerpt = getattr(self, "_excerpt", None)
         if getattr(self, "strangers_", None) is None and excerpt is not None and n_processes() == 1:
             mapped = self._unit_and_mapped(excerpt.unit)[1]
-
-            def retrain(
-                rows: IntArray, places: IntArray, n: int
-            ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
-                return self._trained_again(excerpt, rows, places, n)
-
             with working_together(excerpt.unit.size):
                 self.strangers_ = learn_strangers(
+                    self._sharpened(),
                     excerpt.unit,
                     mapped,
                     excerpt.columns,
                     excerpt.labelled,
-                    retrain,
+                    self._retraining(excerpt),
                     np.random.default_rng(0),
                 )
             self._excerpt = None
@@ -159,7 +160,7 @@ class Wary:
         if learnt is None:
             model._excerpt, model.strangers_ = Excerpt(np.asarray(unit, np.float32), columns, labelled[rows]), None
         else:
-            model.strangers_ = replace(learnt, portrait=Portrait.of(unit, mapped, columns))
+            model.strangers_ = replace(learnt, portrait=Portrait.of(self._sharpened(), unit, mapped, columns))
         return model
 
     def _excerpt_rows(self, rows: IntArray, categories: IntArray) -> IntArray:
@@ -182,15 +183,20 @@ class Wary:
         self._excerpt = Excerpt(np.asarray(unit, dtype=np.float32), columns[rows], problem.labelled[rows])
         self.strangers_ = None
 
-    def _trained_again(
-        self, excerpt: Excerpt, rows: IntArray, places: IntArray, n: int
-    ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
-        """The model without the categories that these rows lack; see `newkinds.selection.strangeness.Retrain`.
+    def _retraining(self, excerpt: Excerpt) -> Retrain:
+        """How the model is trained without some of its categories.
 
-        Here with the weights that it has; methods that are trained do better.
+        Here they are only left out; methods that are trained do better.
         """
-        weights = np.asarray(self.weights_)[np.unique(excerpt.columns[rows])]
-        return replace(self._sharpened(), weights=weights), self._unit_and_mapped(excerpt.unit)[1], places
+        mapped = self._unit_and_mapped(excerpt.unit)[1]
+
+        def retrain(
+            rows: IntArray, places: IntArray, n: int
+        ) -> tuple[Partitioner, npt.NDArray[np.floating[Any]], IntArray]:
+            weights = np.asarray(self.weights_)[np.unique(excerpt.columns[rows])]
+            return replace(self._sharpened(), weights=weights), mapped, places
+
+        return retrain
 
     def _sharpened(self) -> Partitioner:
         """The partitioner with calibrated probabilities, of the categories that it was fitted with."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import squareform
 from scipy.special import expit, logit
 
 from newkinds.labels import IntArray
@@ -45,7 +45,7 @@ FEWEST = 4
 FIGURES: tuple[str, ...] = ("size", "unlike categories", "unlike larger", "strange", "alike", "beside others")
 BIRTH_SIZE = 8
 """Of the smallest group that is born, unless a person says otherwise."""
-SURE_ENOUGH = 0.3
+SURE_ENOUGH = 0.45
 """Probability of being a category from which a group is born."""
 SURE_AGAIN = 0.93
 """The same of samples that were looked at before: every arrival gives them another chance to be born wrongly."""
@@ -218,7 +218,8 @@ def _tree(directions: FloatArray) -> FloatArray:
     """Which samples, and groups of them, are joined at which distance; empty where there are no two."""
     if len(directions) < 2:
         return np.empty((0, 4))
-    return np.asarray(linkage(pdist(directions, "cosine"), "average"))
+    distances = np.maximum(1 - directions @ directions.T, 0.0)
+    return np.asarray(linkage(squareform(distances, checks=False), "average"))
 
 
 def _groups(tree: FloatArray, cut: float, fewest: int) -> list[IntArray]:

@@ -15,7 +15,7 @@ together (`share_of_strangers`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,9 @@ FACET_SAMPLES = 3
 FACET_ROUNDS = 5
 TAKEN_OUT = 0.2
 """Share of the categories that a rehearsal takes out."""
-KEPT_OUT = 0.25
-"""Share of the other samples that it keeps out, to be asked about."""
+KEPT_OUT = 0.1
+"""Share of the other samples that it keeps out, to be asked about. The fewer a model was trained with, the stranger
+other samples look to it, and a fit lacks none of them."""
 REHEARSALS = 4
 LEAST_CATEGORIES = 4
 """With fewer categories of `LEAST_SAMPLES` there is nothing to rehearse with."""
@@ -54,6 +55,9 @@ SURE = 1e-6
 """Probabilities are kept so far from 0 and 1."""
 
 SIGNS: tuple[str, ...] = ("doubt", "energy", "facet", "distance", "relative distance")
+CENTRED = np.array([sign in ("energy", "relative distance") for sign in SIGNS])
+"""Signs that are told from what they usually are of the model's own samples: trainings and covariances of more or
+fewer samples put all of them higher or lower."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,8 @@ class Portrait:
         The mean of all samples, scaled.
     background : ndarray of shape (directions, directions)
         What makes the covariance of all samples, after the scaling, that of a sphere.
+    usual : ndarray of shape (signs,)
+        Means of the signs of the samples, 0 where signs are not `CENTRED`.
     """
 
     facets: npt.NDArray[np.float32]
@@ -79,9 +85,16 @@ class Portrait:
     scaling: npt.NDArray[np.float32]
     middle: npt.NDArray[np.float32]
     background: npt.NDArray[np.float32]
+    usual: npt.NDArray[np.float32]
 
     @classmethod
-    def of(cls, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating], columns: IntArray) -> "Portrait":
+    def of(
+        cls,
+        partitioner: Partitioner,
+        unit: npt.NDArray[np.floating],
+        mapped: npt.NDArray[np.floating],
+        columns: IntArray,
+    ) -> "Portrait":
         """Of samples: unit features, the same as the partitioner takes them, columns of their categories."""
         present, places = np.unique(columns, return_inverse=True)
         narrow = np.asarray(_narrow(mapped), dtype=np.float64)
@@ -91,9 +104,12 @@ class Portrait:
         scaling = _inverse_root(covariance)
         scaled = narrow @ scaling
         middle = scaled.mean(axis=0)
-        spread = np.cov(scaled.T).reshape(len(middle), len(middle)) + SURE * np.eye(len(middle))
-        arrays = (_facets(unit, places), means @ scaling, scaling, middle, _inverse_root(spread))
-        return cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+        around = scaled - middle
+        background = _inverse_root(within_covariance(around.T @ around, len(around) - 1))
+        arrays = (_facets(unit, places), means @ scaling, scaling, middle, background, np.zeros(len(SIGNS)))
+        portrait = cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
+        usual = np.where(CENTRED, portrait.signs(partitioner, unit, mapped).mean(axis=0), 0)
+        return replace(portrait, usual=usual.astype(np.float32))
 
     def fits(self, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]) -> bool:
         """Whether samples are as wide as those it is of."""
@@ -128,7 +144,8 @@ class Portrait:
         nearest = np.maximum(squares.min(axis=1), 0)
         from_middle = (((scaled - self.middle) @ self.background) ** 2).sum(axis=1)
         facet = -(np.asarray(unit, dtype=np.float64) @ self.facets.T).max(axis=1)
-        return np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
+        signs = np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
+        return np.asarray(signs - self.usual)
 
 
 @dataclass(frozen=True)
@@ -222,7 +239,7 @@ def rehearse_strangers(
             continue
         _, places = np.unique(columns[rows], return_inverse=True)
         partitioner, mapped, found = retrain(rows, places, int(places.max()) + 1)
-        portrait = Portrait.of(unit[rows], mapped[rows], found)
+        portrait = Portrait.of(partitioner, unit[rows], mapped[rows], found)
         signs = portrait.signs(partitioner, unit[is_asked], mapped[is_asked])
         rehearsals.append(
             Rehearsed(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from newkinds.engine import Partitioner
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.selection.births import CUTS, FIGURES, USUAL, BirthRule, learn_births
@@ -51,6 +52,7 @@ class Strangers:
 
 
 def learn_strangers(
+    partitioner: Partitioner,
     unit: npt.NDArray[np.floating],
     mapped: npt.NDArray[np.floating],
     columns: IntArray,
@@ -62,6 +64,8 @@ def learn_strangers(
 
     Parameters
     ----------
+    partitioner : Partitioner
+        The model's, calibrated.
     unit : ndarray of shape (samples, features)
         Of unit length.
     mapped : ndarray of shape (samples, directions)
@@ -78,7 +82,7 @@ def learn_strangers(
     if not rehearsals:
         return None
     rule = learn_strangeness(rehearsals)
-    return Strangers(Portrait.of(unit, mapped, columns), rule, learn_births(rehearsals, rule))
+    return Strangers(Portrait.of(partitioner, unit, mapped, columns), rule, learn_births(rehearsals, rule))
 
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
@@ -90,7 +94,7 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     for name, array in saved.items():
         if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rule, births, facets, means, scaling, middle, background = saved.values()
+    rule, births, facets, means, scaling, middle, background, usual = saved.values()
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
         rule.shape == RULE_SHAPE
@@ -103,8 +107,11 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
         and scaling.ndim == 2
         and scaling.shape[1:] == middle.shape
         and background.shape == square
+        and usual.shape == (len(SIGNS),)
     )
     if not fits:
         raise InputError("the saved model's description of its categories does not fit together")
     strange, *of_births = (Rule(row[:-1], float(row[-1])) for row in (rule, *births))
-    return Strangers(Portrait(facets, means, scaling, middle, background), strange, BirthRule(tuple(of_births)))
+    return Strangers(
+        Portrait(facets, means, scaling, middle, background, usual), strange, BirthRule(tuple(of_births))
+    )
