@@ -90,6 +90,7 @@ sizes      id, samples and labelled samples of the categories that changed, afte
 UPDATE_CHANGES = Keys(
     optional={
         "born": Items(Keys({"id": COUNT, "key": TEXT, "name": OrNull(TEXT), "size": COUNT})),
+        "taken_back": Items(Row((COUNT, COUNT))),
         "named": Items(Row((COUNT, TEXT))),
         "grown": Items(Row((COUNT, COUNT))),
         "dormant": Items(COUNT),
@@ -100,17 +101,18 @@ UPDATE_CHANGES = Keys(
 )
 """What came of an update; every part may be missing. Replaying reads the version; this is what people are told.
 
-born      new categories, with their samples
-named     id and name of categories that labels named
-grown     id and how many samples joined it
-dormant   ids of categories that no longer get any samples
-merges    two ids of categories that look like one, and how surely
-splits    id of a category that looks like several, and how surely
-arrived   samples that came
-held      samples that are held back, since they are like nothing seen
-let_go    samples that are no longer kept
-labelled  samples that came with a label
-moved     samples of before that are in another category now
+born        new categories, with their samples
+taken_back  ids of provisional categories that are no more, each with the one that most of its samples are in now
+named       id and name of categories that labels named
+grown       id and how many samples joined it
+dormant     ids of categories that no longer get any samples
+merges      two ids of categories that look like one, and how surely
+splits      id of a category that looks like several, and how surely
+arrived     samples that came
+held        samples that are held back, since they are like nothing seen
+let_go      samples that are no longer kept
+labelled    samples that came with a label
+moved       samples of before that are in another category now
 """
 UNDONE = Keys({"entry": COUNT})
 OUTCOMES: dict[str, Shape] = {

@@ -71,6 +71,10 @@ def update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> st
     arrived += [f"{changes['held']:,} held back"] if changes.get("held") else []
     head = f"{counted(changes.get('arrived', 0))} arrived"
     parts = [f"{head}: {', '.join(arrived)}" if arrived else head]
+    parts += [
+        f"{called(gone)} was taken back: most of it is in {called(heir)}"
+        for gone, heir in changes.get("taken_back", ())
+    ]
     parts += [f"{called(category)} has its name from labels" for category, _ in changes.get("named", ())]
     n_moved, n_gone = changes.get("moved", 0), changes.get("let_go", 0)
     parts += [f"{counted(n_moved, 'other')} moved"] if n_moved else []

@@ -5,7 +5,7 @@ What fits is assigned, what is strange is held back, and strangers that agree ar
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,7 @@ from newkinds.wording import option
 
 if TYPE_CHECKING:
     from newkinds.methods import CategoryDiscoverer
+    from newkinds.methods.updating import Window
 
 LEAST_EXPECTED = 10
 """Samples of a category that an arrival should bring before it is called dormant for bringing none."""
@@ -269,13 +270,14 @@ def _update(
     became = lineage(opened.fitted.categories_.tolist(), opened.done_since_refit)
     labelled_born = frozenset(c["id"] for c in categories.born)
     wanted = Wanted(present, known, before, before, became, labelled_born | taught.changed)
+    window = _window(opened, categories.present).with_arrival(n_before, len(arrivals))
     model: CategoryDiscoverer = opened.fitted
     if model.learnt_strangers() is None:  # of an earlier version, or fitted by several processes
         model = model.with_samples(features[:n_before], model.labels_, earlier.labelled)
         model.lam_ = float(chosen["lam"])  # which it is trained again with
     taken = take_in(
         model,
-        Arrival(features, before, is_settled, held, n_before),
+        Arrival(features, before, is_settled, held, n_before, window),
         wanted,
         categories.bear,
         lam=float(chosen["lam"]),
@@ -283,9 +285,12 @@ def _update(
         birth_size=BIRTH_SIZE if limits.birth_size is None else limits.birth_size,
         past=past,
     )
-    categories.born = [c for c in categories.born if c["id"] in taken.model.categories_]
+    there = set(taken.model.categories_.tolist())
+    names = {c["id"]: c["name"] for c in categories.all}
+    categories.born = [c for c in categories.born if c["id"] in there]
+    categories.present = [c for c in categories.present if c["id"] not in taken.taken_back]
     samples = _samples(earlier, taken, settled_new, features, known)
-    changes = _changes(categories, earlier, samples, past, n_before)
+    changes = _changes(categories, earlier, samples, past, n_before, taken.taken_back)
     table, model = joined_table(opened, arrivals, ids), taken.model
     if limits.keep is not None:
         kept = kept_rows(samples, table["id"].to_pylist(), limits.keep)
@@ -295,8 +300,11 @@ def _update(
         goes &= ~samples.held  # which are of no category, and teach nothing
         past = past.with_samples(features[goes], samples.categories[goes])
         samples = SampleState(**{name: array[kept] for name, array in vars(samples).items()})
+        n_recent = int((kept >= len(features) - window.n_recent).sum())
         features, table = features[kept], table.take(pa.array(kept))
         model.labels_ = samples.categories
+    else:
+        n_recent = window.n_recent
     unit = (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float16)
     categories.suggest(
         unit, samples.categories, table["text"].to_pylist() if "text" in table.column_names else None
@@ -305,6 +313,7 @@ def _update(
     record = version_record(opened, categories.all, samples, past)
     places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
+    record["window"] = {"recent": n_recent, "provisional": sorted(taken.window.provisional)}
     record |= {
         "chosen": {
             **record["chosen"],
@@ -319,7 +328,7 @@ def _update(
         "seconds": {**opened.record["seconds"], "update": round(time.perf_counter() - began, 3)},
     }
     table = as_standing(table, samples, standing(record, ())["categories"])
-    names = {c["id"]: c["name"] for c in categories.all}
+    names |= {c["id"]: c["name"] for c in categories.all}
     if out is not None:
         place = Path(out)
         with staged(place, folder=True, replace=refuse_existing, ours=RUN_FILES) as stage:
@@ -342,6 +351,15 @@ def _update(
     if limits.keep_versions is not None:
         forget_versions(opened, limits.keep_versions)
     return Update(opened.folder, entry, changes, names, time.perf_counter() - began)
+
+
+def _window(run: OpenedRun, categories: list[dict[str, Any]]) -> "Window":
+    """What came last; a category that somebody has named is not provisional."""
+    from newkinds.methods.updating import Window
+
+    window = run.record.get("window", {"recent": 0, "provisional": []})
+    unnamed = {c["id"] for c in categories if c["kind"] == "new" and not c["named"]}
+    return Window(window["recent"], frozenset(window["provisional"]) & unnamed)
 
 
 def _samples(
@@ -368,7 +386,12 @@ def _samples(
 
 
 def _changes(
-    categories: ArrivingCategories, earlier: SampleState, samples: SampleState, past: Past, n_before: int
+    categories: ArrivingCategories,
+    earlier: SampleState,
+    samples: SampleState,
+    past: Past,
+    n_before: int,
+    taken_back: Sequence[int],
 ) -> dict[str, Any]:
     """What changed, for the journal; `past` is what was no longer kept before."""
     new = samples.categories[n_before:]
@@ -388,6 +411,10 @@ def _changes(
                 "size": int((samples.categories == c["id"]).sum()),
             }
             for c in categories.born
+        ],
+        "taken_back": [
+            [gone, int(np.bincount(samples.categories[:n_before][earlier.categories == gone]).argmax())]
+            for gone in taken_back
         ],
         "named": categories.named,
         "grown": [[int(c), n] for c, n in joined.items() if int(c) not in born],

@@ -68,7 +68,8 @@ def version_record(
 ) -> dict[str, Any]:
     """`run.json` of a version, as far as its categories and samples say; the rest is as the run has it.
 
-    That holds for `score` and `suspected_labels` too, which are about samples as they were: say them anew.
+    That holds for `score` and `suspected_labels` too, which are about samples as they were: say them anew. `window`
+    is of an update; whatever else makes a version decides for good.
 
     Parameters
     ----------
@@ -99,7 +100,7 @@ def version_record(
             }
         )
     counts = {"samples": len(samples.categories), "labelled": int(samples.labelled.sum())}
-    record = {key: value for key, value in earlier.items() if key not in ("checksums", "journal")}
+    record = {key: value for key, value in earlier.items() if key not in ("checksums", "journal", "window")}
     return record | {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "source": {**earlier["source"], **counts},

@@ -5,19 +5,20 @@ looks moves with the samples. A birth trains it again: in a metric learnt anew f
 otherwise from its own weights.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
 
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.refitting import Wanted, refit_model
 from newkinds.names import AUTO
 from newkinds.past import Past
-from newkinds.selection.births import BIRTH_SIZE, HELD, find_groups
+from newkinds.selection.births import BIRTH_SIZE, HELD, MOSTLY, find_groups
 from newkinds.selection.metric import SURE
 from newkinds.selection.rehearsal import REHEARSAL_TRAINING
 from newkinds.selection.settings import Setting
@@ -31,8 +32,39 @@ UPDATE_TRAINING = replace(REHEARSAL_TRAINING, max_iter=60)
 UPDATE_SETTING = Setting(0.3, 25.0)
 """With which models in a learnt metric are trained again. What a fit chose was chosen for its categories: with a
 large lam those that are born small die out, with a small one many samples change sides."""
+RECENT = 0.2
+"""Share of the samples, the last ones, that are recent. What arrives at once always is."""
+GROWN = 35
+"""Samples from which a category is no longer provisional. With half as many, parts of categories count as ones of
+their own; with twice as many, categories that look alike are joined in the end."""
+CHANGED = 0.1
+"""How strangers are told is rehearsed again once the model has so many more or fewer categories, as a share."""
 ROOM = 2.0
 """Of a small category, so many times its size is left for samples that were not strange enough to be held."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What came last, and is looked at again together with what comes next.
+
+    Whether a kind comes in one arrival or in ten should make no difference. So a category that was born of few
+    samples is provisional: more of them may show that it is a part of something else, or two kinds.
+
+    Attributes
+    ----------
+    n_recent : int
+        Samples that came last.
+    provisional : frozenset of int
+        Ids of categories that were born lately, and small.
+    """
+
+    n_recent: int = 0
+    provisional: frozenset[int] = frozenset()
+
+    def with_arrival(self, n_before: int, n_new: int) -> "Window":
+        """With samples that come now."""
+        most = max(n_new, int(RECENT * (n_before + n_new)))
+        return replace(self, n_recent=min(self.n_recent + n_new, most))
 
 
 @dataclass(frozen=True)
@@ -50,6 +82,8 @@ class Arrival:
         Which were held back before.
     n_before : int
         Samples that were there before.
+    window : Window
+        With the new samples.
     """
 
     features: npt.NDArray[np.float32]
@@ -57,6 +91,7 @@ class Arrival:
     settled: Mask
     held: Mask
     n_before: int
+    window: Window
 
 
 @dataclass(frozen=True)
@@ -73,6 +108,9 @@ class TakenIn:
         0 for samples that were there before and are not held.
     born : tuple of int
         Ids of categories that strangers or labels made.
+    taken_back : tuple of int
+        Ids of provisional categories that are no more.
+    window : Window
     """
 
     model: CategoryDiscoverer
@@ -80,6 +118,8 @@ class TakenIn:
     held: Mask
     strangeness: npt.NDArray[np.float64]
     born: tuple[int, ...]
+    taken_back: tuple[int, ...]
+    window: Window
 
 
 def take_in(
@@ -154,24 +194,67 @@ class _Taking:
         size_ratio: float,
         past: Past,
     ) -> None:
-        self.model, self.arrival, self.wanted, self.past = model, arrival, wanted, past
+        self.arrival, self.wanted, self.past = arrival, wanted, past
         self.size_ratio = size_ratio
         own = Setting(lam, float(model.temperature_))
         self.setting = UPDATE_SETTING if _is_of_rehearsals(model) else own
-        self.is_new = np.arange(len(arrival.features)) >= arrival.n_before
+        n_samples = len(arrival.features)
+        self.is_recent = np.arange(n_samples) >= n_samples - arrival.window.n_recent
+        self.provisional = self._provisional(arrival.window.provisional)
+        self.is_undecided = self._undecided()
         self.categories = arrival.categories.copy()
         self.held = arrival.held.copy()
-        self.strangeness = np.zeros(len(arrival.features))
+        self.strangeness = np.zeros(n_samples)
         self.born: list[int] = []
-        known_to_model = [*model.categories_.tolist(), *np.unique(arrival.categories[: arrival.n_before]).tolist()]
+        """What labels made, and what is born now or again."""
+        was_there = np.arange(n_samples) < arrival.n_before
+        known_to_model = [*model.categories_.tolist(), *np.unique(arrival.categories[was_there]).tolist()]
         self.by_labels = wanted.changed - set(known_to_model)
         """Categories that labels of new samples made, until the model is trained with them."""
+        self.named = frozenset(self.by_labels)
         self.is_trained = False
-        is_open = self.categories == UNLABELLED
-        answers = self._answers(is_open | (self.is_new & arrival.settled))
-        self.is_contradicted = bool((answers[~is_open] != self.categories[~is_open])[answers[~is_open] >= 0].any())
+        self.model = self._without_provisional(model)
+        is_new_label = ~was_there & arrival.settled
+        is_open = (self.categories == UNLABELLED) | np.isin(self.categories, self.provisional)
+        answers = self._answers(is_open | is_new_label)
+        differs = (answers != self.categories) & (answers != UNLABELLED)
+        self.is_contradicted = bool(differs[is_new_label].any())
         """Whether labels of new samples say something else than the model, until it is trained with them."""
         self.categories[is_open] = answers[is_open]
+
+    def _provisional(self, listed: Collection[int]) -> IntArray:
+        """Which of these categories still are: mostly of recent samples, few, and none that a person spoke of."""
+        stays = []
+        for category in sorted(set(listed) - self.wanted.changed):
+            mine = self.arrival.categories == category
+            is_there = self.wanted.became.get(category, category) == category and not self.past.count_of(category)
+            is_small = 0 < mine.sum() < GROWN and 2 * (mine & self.is_recent).sum() >= mine.sum()
+            if is_there and is_small and not self.arrival.settled[mine].any():
+                stays.append(category)
+        return np.array(stays, dtype=np.int64)
+
+    def _undecided(self) -> Mask:
+        """Which samples may be of a category that is not there yet.
+
+        Those that are in provisional categories, and recent ones but for those in others that are mostly recent.
+        """
+        arrival = self.arrival
+        ids, columns = np.unique(arrival.categories, return_inverse=True)
+        shares = np.bincount(columns, self.is_recent) / np.bincount(columns)
+        is_young = (shares >= 0.5) & (ids != UNLABELLED)
+        is_decided = is_young[columns] & ~arrival.held
+        undecided = (self.is_recent & ~is_decided) | np.isin(arrival.categories, self.provisional)
+        return np.asarray(undecided & ~arrival.settled)
+
+    def _without_provisional(self, model: CategoryDiscoverer) -> CategoryDiscoverer:
+        """The model as it would judge without those categories."""
+        if not len(self.provisional):
+            return model
+        present = np.setdiff1d(self.wanted.categories, self.provisional)
+        self.wanted = replace(self.wanted, categories=present)
+        model = _without(model, self.provisional)
+        decided = ~self.is_undecided & ~self.held & np.isin(self.categories, model.categories_)
+        return model.with_samples(self.arrival.features, self.categories, self.arrival.settled, decided)
 
     def _answers(self, which: Mask) -> IntArray:
         """What the model's answer has become, for these samples; -1 for others.
@@ -196,17 +279,19 @@ class _Taking:
         ratios = self.model.strange_log_ratios(self.arrival.features[asked])
         if ratios is None:
             return
-        for part in (
-            self.arrival.held[asked],
-            ~self.arrival.held[asked],
-        ):  # those held before were chosen as strange
+        was_held = self._was_held()[asked]
+        for part in (was_held, ~was_held):  # the former were chosen as strange
             self.strangeness[asked[part]] = probability_of_strange(ratios[part], share_of_strangers(ratios[part]))
         self.held[asked] = self.strangeness[asked] > HELD
 
     def _asked(self) -> IntArray:
         """Rows of samples that may be strange."""
         born = np.isin(self.categories, self.born)
-        return np.flatnonzero((self.is_new | self.arrival.held) & ~self.arrival.settled & ~born)
+        return np.flatnonzero((self.is_undecided | self.arrival.held) & ~self.arrival.settled & ~born)
+
+    def _was_held(self) -> Mask:
+        """Samples that are held back and no longer recent."""
+        return np.asarray(self.arrival.held & ~self.is_recent)
 
     def give_birth(self, new_id: Callable[[], int], birth_size: int) -> None:
         """Make categories of strangers that agree, once: what is still strange then may be the rest of those born.
@@ -214,27 +299,42 @@ class _Taking:
         The model is trained again if any were born, or if categories changed or were contradicted.
         """
         pool = np.union1d(self._asked(), np.flatnonzero(np.isin(self.categories, list(self.by_labels))))
+        groups = self._groups(pool, birth_size)
         born = []
-        for rows in self._groups(pool, birth_size):
-            settled = self.categories[rows][self.arrival.settled[rows]]
-            if settled.size:  # strangers among samples whose label made a category belong to that one
-                found, counts = np.unique(settled, return_counts=True)
-                category = int(found[counts.argmax()])
-            else:
+        for rows, category in zip(groups, self._ids_of(groups), strict=True):
+            if category is None:
                 category = new_id()
+            if category not in self.by_labels:
                 born.append(category)
             self.categories[rows[~self.arrival.settled[rows]]] = category
             self.held[rows] = False
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
-        if not (born or are_others or self.wanted.changed or self.is_contradicted):
+        if not (born or len(self.provisional) or are_others or self.wanted.changed or self.is_contradicted):
             return
         self.born += [*born, *self.by_labels]
-        self.named = frozenset(self.by_labels)
-        ids = np.concatenate([self.wanted.categories, np.array(born, dtype=np.int64)])
-        self.wanted = replace(self.wanted, categories=ids)  # ids of those that are born are larger than any
+        ids = np.union1d(self.wanted.categories, np.array(born, dtype=np.int64))
+        self.wanted = replace(self.wanted, categories=ids)
         self.train(frozenset(born))
         self._let_small_go(birth_size)
         self.judge()
+
+    def _ids_of(self, groups: Sequence[IntArray]) -> list[int | None]:
+        """The category that each group is already, by a label or provisionally; None where it is born."""
+        ids: list[int | None] = []
+        for rows in groups:
+            found, counts = np.unique(self.categories[rows][self.arrival.settled[rows]], return_counts=True)
+            ids.append(int(found[counts.argmax()]) if len(found) else None)
+        free = [place for place, category in enumerate(ids) if category is None]
+        if not free or not len(self.provisional):
+            return ids
+        before = self.arrival.categories
+        shared = np.array([[(before[groups[place]] == i).sum() for i in self.provisional] for place in free])
+        sizes = np.array([(before == i).sum() for i in self.provisional])
+        least = np.minimum(np.array([[len(groups[place])] for place in free]), sizes)
+        for place, column in zip(*linear_sum_assignment(-shared), strict=True):
+            if shared[place, column] > MOSTLY * least[place, column]:
+                ids[free[place]] = int(self.provisional[column])
+        return ids
 
     def _let_small_go(self, birth_size: int) -> None:
         """Take back births of which the training left fewer samples than a category has at its birth."""
@@ -242,11 +342,7 @@ class _Taking:
         small = [category for category in set(self.born) - self.named if sizes[category] < birth_size]
         if not small:
             return
-        stays = ~np.isin(self.model.categories_, small)
-        model = copy(self.model)
-        model.weights_, model.categories_ = model.weights_[stays], model.categories_[stays]
-        model.n_categories_ = len(model.categories_)
-        model.set_params(n_categories=model.n_categories_)
+        model = _without(self.model, small)
         gone = np.isin(self.categories, small)
         if gone.any():
             self.categories[gone] = model.predict(self.arrival.features[gone])
@@ -266,7 +362,7 @@ class _Taking:
         ratios = self.model.strange_log_ratios(features)
         assert ratios is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
-        seen = self.arrival.held[pool]
+        seen = self._was_held()[pool]
         groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, seen)
         return [pool[group.rows] for group in groups]
 
@@ -293,7 +389,7 @@ class _Taking:
             temperature=self.setting.temperature,
             shares=self._shares(),
             training=UPDATE_TRAINING,
-            as_sure=(~self.is_new & ~self.arrival.settled)[rows],
+            as_sure=(~self.is_undecided & ~self.arrival.settled)[rows],
             past=self.past,
         )
         self.categories[rows] = self.model.labels_
@@ -317,16 +413,42 @@ class _Taking:
 
     def _steady(self, changed: frozenset[int]) -> Mask:
         """Samples that were there before and that the model is sure of, in categories that nobody changed."""
-        steady = ~self.is_new & ~self.held & ~self.arrival.settled & ~np.isin(self.categories, list(changed))
+        steady = ~self.is_undecided & ~self.held & ~self.arrival.settled & ~np.isin(self.categories, list(changed))
         rows = np.flatnonzero(steady & np.isin(self.categories, self.model.categories_))
         sure = self.model.assess(self.arrival.features[rows], self.categories[rows]).confidence >= SURE
         steady[:] = False
         steady[rows[sure]] = True
         return steady
 
+    def _rehearses(self) -> bool:
+        """Whether the model was trained with so many more, or fewer, categories than it was rehearsed with."""
+        learnt = self.model.learnt_strangers()
+        n_then = 0 if learnt is None else learnt.n_rehearsed
+        return self.is_trained and abs(len(self.wanted.categories) - n_then) > CHANGED * n_then
+
     def result(self) -> TakenIn:
         model = self.model.with_samples(
-            self.arrival.features, self.categories, self.arrival.settled, ~self.held, anew=self.is_trained
+            self.arrival.features, self.categories, self.arrival.settled, ~self.held, anew=self._rehearses()
         )
         model.labels_ = self.categories
-        return TakenIn(model, self.categories, self.held, self.strangeness, tuple(self.born))
+        there = frozenset(self.born) & frozenset(model.categories_.tolist())
+        before = frozenset(self.provisional.tolist())
+        return TakenIn(
+            model,
+            self.categories,
+            self.held,
+            self.strangeness,
+            tuple(category for category in self.born if category not in before),
+            tuple(sorted(before - there)),
+            replace(self.arrival.window, provisional=there - self.named),
+        )
+
+
+def _without(model: CategoryDiscoverer, categories: npt.ArrayLike) -> CategoryDiscoverer:
+    """The model without some of its categories, not trained again."""
+    stays = ~np.isin(model.categories_, categories)
+    model = copy(model)
+    model.weights_, model.categories_ = model.weights_[stays], model.categories_[stays]
+    model.n_categories_ = len(model.categories_)
+    model.set_params(n_categories=model.n_categories_)
+    return model

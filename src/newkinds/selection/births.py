@@ -52,8 +52,9 @@ SURE_AGAIN = 0.93
 MOSTLY = 0.5
 """Of the samples of a group and a category that was taken out together, both have more than so many where the group
 is that category: less is a part of it, or several joined."""
-ASKED = 3000
-"""Samples that rehearsals ask about, at most about so many; in larger arrivals sizes count in proportion."""
+ASKED = 60
+"""Samples for each category that rehearsals ask about, at most about so many; in larger arrivals, where odd samples
+make larger groups, sizes count in proportion."""
 GROUPED = 1 << 12
 """Strange samples that are grouped; of more, the strangest."""
 LEAST_CASES = 10
@@ -105,7 +106,7 @@ def find_groups(
     rows = _strangest(log_ratios)
     directions = portrait.directions(mapped[rows])
     tree = _tree(directions)
-    scale = min(1.0, ASKED / max(len(log_ratios), 1))
+    scale = min(1.0, ASKED * len(portrait.means) / max(len(log_ratios), 1))
     old = np.zeros(len(rows)) if seen is None else seen[rows].astype(np.float64)
     sure: list[Group] = []
     for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):

@@ -18,7 +18,7 @@ from newkinds.selection.strangeness import (
     rehearse_strangers,
 )
 
-RULE_ARRAY, BIRTHS_ARRAY = "strange_rule", "strange_births"
+RULE_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY = "strange_rule", "strange_births", "strange_rehearsed"
 PORTRAIT_ARRAYS = tuple(f"strange_{field.name}" for field in fields(Portrait))
 RULE_SHAPE = (len(SIGNS) + 1,)
 """Weights and intercept."""
@@ -38,17 +38,21 @@ class Strangers:
         How much more probable a sample's signs are of a stranger.
     births : BirthRule
         When strangers are a category.
+    n_rehearsed : int
+        How many categories the model had when this was rehearsed.
     """
 
     portrait: Portrait
     rule: Rule
     births: BirthRule = USUAL
+    n_rehearsed: int = 0
 
     def arrays(self) -> dict[str, npt.NDArray[np.floating]]:
         """As a saved model has it; `restored` takes them back."""
         rule, *births = (np.append(rule.weights, rule.intercept) for rule in (self.rule, *self.births.rules))
         portrait = {name: getattr(self.portrait, name.removeprefix("strange_")) for name in PORTRAIT_ARRAYS}
-        return {RULE_ARRAY: rule, BIRTHS_ARRAY: np.stack(births), **portrait}
+        rehearsed = np.array([self.n_rehearsed], dtype=np.float64)
+        return {RULE_ARRAY: rule, BIRTHS_ARRAY: np.stack(births), REHEARSED_ARRAY: rehearsed, **portrait}
 
 
 def learn_strangers(
@@ -82,23 +86,26 @@ def learn_strangers(
     if not rehearsals:
         return None
     rule = learn_strangeness(rehearsals)
-    return Strangers(Portrait.of(partitioner, unit, mapped, columns), rule, learn_births(rehearsals, rule))
+    portrait = Portrait.of(partitioner, unit, mapped, columns)
+    return Strangers(portrait, rule, learn_births(rehearsals, rule), partitioner.n_categories)
 
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
-    names = (RULE_ARRAY, BIRTHS_ARRAY, *PORTRAIT_ARRAYS)
+    names = (RULE_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY, *PORTRAIT_ARRAYS)
     if any(name not in arrays for name in names):  # of an earlier version
         return None
     saved = {name: np.asarray(arrays[name]) for name in names}
     for name, array in saved.items():
         if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rule, births, facets, means, scaling, middle, background, usual = saved.values()
+    rule, births, rehearsed, facets, means, scaling, middle, background, usual = saved.values()
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
         rule.shape == RULE_SHAPE
         and births.shape == BIRTHS_SHAPE
+        and rehearsed.shape == (1,)
+        and rehearsed[0] >= 0
         and facets.ndim == 2
         and len(facets) > 0
         and means.ndim == 2
@@ -112,6 +119,5 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     if not fits:
         raise InputError("the saved model's description of its categories does not fit together")
     strange, *of_births = (Rule(row[:-1], float(row[-1])) for row in (rule, *births))
-    return Strangers(
-        Portrait(facets, means, scaling, middle, background, usual), strange, BirthRule(tuple(of_births))
-    )
+    portrait = Portrait(facets, means, scaling, middle, background, usual)
+    return Strangers(portrait, strange, BirthRule(tuple(of_births)), int(rehearsed[0]))

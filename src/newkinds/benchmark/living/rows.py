@@ -19,7 +19,7 @@ from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.pim import PIM
 from newkinds.methods.refitting import Wanted
 from newkinds.methods.simgcd import SimGCD
-from newkinds.methods.updating import Arrival, take_in
+from newkinds.methods.updating import Arrival, Window, take_in
 from newkinds.selection.births import BIRTH_SIZE
 
 Features = npt.NDArray[np.floating[Any]]
@@ -129,6 +129,7 @@ class Update(Row):
         self.model = self.first().model
         self.rows = self.stream.first_rows
         self.held = np.zeros(len(self.rows), dtype=bool)
+        self.window = Window()
         self.last = int(self.model.categories_.max())
         self.categories[self.rows] = self.model.labels_
 
@@ -138,13 +139,14 @@ class Update(Row):
         categories = self.categories[self.rows]
         settled = self.stream.labels[self.rows] != UNLABELLED
         held = np.concatenate([self.held, np.zeros(len(rows), dtype=bool)])
-        arrival = Arrival(self.stream.features[self.rows], categories, settled, held, n_before)
+        window = self.window.with_arrival(n_before, len(rows))
+        arrival = Arrival(self.stream.features[self.rows], categories, settled, held, n_before, window)
         ids = self.model.categories_
         became = {int(i): int(i) for i in ids}
         wanted = Wanted(ids, self.model.known_categories_, categories, categories, became)
         taken = take_in(self.model, arrival, wanted, self._new_id, lam=self.model.lam_)
         taken.model.learnt_strangers()  # which the next update needs, and a run is saved with
-        self.model, self.held = taken.model, taken.held
+        self.model, self.held, self.window = taken.model, taken.held, taken.window
         self.categories[self.rows] = taken.categories
         return tuple(taken.born)
 
