@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from sklearn.metrics import adjusted_rand_score
 
 import newkinds
 from newkinds import FeatureSet, InputError
 from newkinds.data.pictures import png
 from newkinds.editing import EditedRun, merge, refit, rename, undo, update
-from newkinds.editing.sentences import all_names, sentence
+from newkinds.editing.sentences import all_names, sentence, update_sentence
 from newkinds.journal import read_journal
 from newkinds.run_folder import read_predictions, read_record, read_run, verify_run, write_run
 from tests.blobs import blobs
@@ -314,3 +315,72 @@ def test_what_was_held_before_makes_nothing_else_strange(run: Path) -> None:
     n = len(ordinary)
     strangeness = [read_predictions(place)["strangeness"].to_numpy()[-n:] for place in (alone.folder, run)]
     assert strangeness[1].mean() < strangeness[0].mean() + 0.05
+
+
+def test_a_kind_that_comes_in_parts_is_one(run: Path) -> None:
+    whole = EditedRun(shutil.copytree(run, run.parent / "whole"))
+    features, truth = blobs(3, 30, seed=1, first=KINDS)
+    order = np.random.default_rng(0).permutation(len(features))
+    update(whole, FeatureSet(features[order], np.full(len(order), -1)))
+    born = {}
+    for part in np.array_split(order, 6):
+        done = update(run, FeatureSet(features[part], np.full(len(part), -1)))
+        assert "taken_back" not in done.changes
+        born |= {c["id"]: c["key"] for c in done.changes.get("born", [])}
+    assert born == {KINDS: "new-4", KINDS + 1: "new-5", KINDS + 2: "new-6"}
+    at_once, in_parts = (
+        read_predictions(place)["category"].to_numpy()[-len(order) :] for place in (whole.folder, run)
+    )
+    assert adjusted_rand_score(truth[order], in_parts) > 0.95
+    assert adjusted_rand_score(at_once, in_parts) > 0.95
+
+
+def test_a_small_birth_is_provisional_until_it_grows_or_gets_a_name(run: Path) -> None:
+    update(run, arrivals(KINDS, 2))
+    assert read_run(run)["window"] == {"recent": 24, "provisional": [KINDS, KINDS + 1]}
+    rename(run, "new-4", "mites")
+    done = update(run, arrivals(KINDS + 1, 1, 30, seed=2))
+    assert dict(done.changes["grown"])[KINDS + 1] > 27
+    assert read_run(run)["window"]["provisional"] == [KINDS + 1]
+    update(run, arrivals(0, 1, 6))
+    assert read_run(run)["window"]["provisional"] == []
+    assert {"mites", "new-5"} < {c["name"] for c in read_run(run)["categories"]}
+
+
+def test_a_provisional_kind_may_be_taken_back(run: Path) -> None:
+    update(run, arrivals(KINDS, 1))
+    done = update(run, arrivals(0, 1, 6), birth_size=20)
+    [[gone, heir]] = done.changes["taken_back"]
+    assert gone == KINDS
+    assert f"new-4 was taken back: most of it is in {done.names[heir]}" in update_sentence(
+        done.changes, done.names.__getitem__
+    )
+    table = read_predictions(run)
+    assert KINDS not in {c["id"] for c in read_run(run)["categories"]}
+    assert table["held"].to_numpy()[len(X) : len(X) + 12].all()
+    born = update(run, arrivals(KINDS, 1, 12, seed=2), birth_size=20).changes["born"]
+    assert [(c["id"], c["key"], c["size"]) for c in born] == [(KINDS + 1, "new-5", 24)]
+    journal = list(read_journal(run))
+    assert "new-4 was taken back" in sentence(journal[1], all_names(read_run(run, 0), journal))
+
+
+def test_what_a_person_confirmed_is_not_taken_back(run: Path) -> None:
+    update(run, arrivals(KINDS, 2))
+    EditedRun(run).confirm([len(X)])
+    done = update(run, arrivals(0, 1, 6), birth_size=20)
+    assert [gone for gone, _ in done.changes["taken_back"]] == [KINDS + 1]
+    assert read_predictions(run)["category"][len(X)].as_py() == KINDS
+
+
+def test_a_refit_decides_for_good(run: Path) -> None:
+    update(run, arrivals(KINDS, 1))
+    refit(run)
+    assert "window" not in read_run(run)
+    assert "taken_back" not in update(run, arrivals(0, 1, 6), birth_size=20).changes
+
+
+def test_what_is_no_longer_kept_is_not_recent(run: Path) -> None:
+    update(run, arrivals(0, KINDS, 40), keep=15)
+    table = read_predictions(run)
+    n_new = sum(name.startswith("0002/") for name in table["id"].to_pylist())
+    assert 0 < read_run(run)["window"]["recent"] == n_new < 400

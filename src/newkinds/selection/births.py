@@ -38,6 +38,9 @@ From there on samples are grouped, however few strangers there seem to be: that 
 samples, and whether groups are categories is told by other figures."""
 CUTS: tuple[float, ...] = tuple(np.round(np.arange(0.6, 1.0, 0.05), 2).tolist())
 """Distances up to which groups are joined: some categories are narrow, some are wide."""
+EQUAL = 0.95
+"""Groups whose probabilities differ by less are equally sure: then those at the lowest cut are taken, which are most
+alike."""
 OVERLAP = 0.3
 """Share of a group's samples that may be in surer ones."""
 FEWEST = 4
@@ -126,7 +129,7 @@ def _without_overlaps(groups: Sequence[Group], n_samples: int, fewest: int) -> l
     """The surest groups, without the samples of surer ones, the largest first; not those mostly the same as one."""
     taken = np.zeros(n_samples, dtype=bool)
     chosen = []
-    for group in sorted(groups, key=lambda group: (-group.probability, -len(group.rows))):
+    for group in sorted(groups, key=lambda group: -min(group.probability, EQUAL)):
         own = group.rows[~taken[group.rows]]
         if len(own) >= max(fewest, (1 - OVERLAP) * len(group.rows)):
             taken[own] = True
