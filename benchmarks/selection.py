@@ -39,7 +39,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from newkinds import PIM, estimate_n_categories, read_features
 from newkinds.engine import Run, kmeans, optimise
 from newkinds.labels import UNLABELLED, IntArray, known_categories
-from newkinds.metrics import accuracy, correct
+from newkinds.metrics import accuracy, calibration_error, correct
 from newkinds.objective import PARTITION
 from newkinds.selection.problem import make_problem
 
@@ -47,8 +47,6 @@ TEMPERATURES = (10.0, 15.0, 25.0, 40.0, 60.0, 100.0)
 LAMS = (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0)
 LEAST_SIZE = 5
 """Samples that a thinned category keeps."""
-BINS = 15
-"""Of the calibration error."""
 Result = dict[str, Any]
 Results = dict[tuple[str, int, str], Result]
 """By set, split and part."""
@@ -198,13 +196,6 @@ def _count(task: Task, rule: Any) -> Result:
     found = estimate_n_categories(task.features, task.labels, rule, device=task.device, random_state=0)
     seconds = time.perf_counter() - began
     return {"n_categories": found.n_categories, "interval": found.interval, "seconds": seconds}
-
-
-def calibration_error(probabilities: npt.NDArray[np.float64], happened: npt.NDArray[np.bool_]) -> float:
-    """Expected calibration error: how far, on average, probabilities are from how often it happened."""
-    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
-    sums = np.bincount(bins, weights=probabilities - happened, minlength=BINS)
-    return float(np.abs(sums).sum() / len(probabilities))
 
 
 PARTS: dict[str, Callable[[Task], Result]] = {

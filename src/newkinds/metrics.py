@@ -18,6 +18,7 @@ Protocol = Literal["v2", "v1", "orca"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 MANY_PAIRS = 1 << 22
 """Pairs of a category and a class that may take more memory than there is: from here on that is looked at."""
+CALIBRATION_BINS = 15
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,22 @@ def accuracy(
         return Accuracy(_mean(np.concatenate([old_right, new_right])), _mean(old_right), _mean(new_right))
     plain = predicted[old] == truth[old]
     return Accuracy(_mean(correct(truth, predicted)), _mean(plain), _mean(new_right))
+
+
+def calibration_error(probabilities: npt.ArrayLike, happened: npt.ArrayLike) -> float:
+    """Expected calibration error: how far, on average, probabilities are from how often it happened.
+
+    Examples
+    --------
+    >>> calibration_error([0.75, 0.75, 0.75, 0.75], [True, True, True, False])
+    0.0
+    >>> calibration_error([0.75, 0.75], [False, False])
+    0.75
+    """
+    p = np.asarray(probabilities, dtype=np.float64)
+    bins = np.minimum((p * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
+    sums = np.bincount(bins, weights=p - np.asarray(happened, dtype=np.float64), minlength=CALIBRATION_BINS)
+    return float(np.abs(sums).sum() / len(p))
 
 
 def _pair(truth: npt.ArrayLike, predicted: npt.ArrayLike) -> tuple[IntArray, IntArray]:

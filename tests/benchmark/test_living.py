@@ -371,7 +371,7 @@ def made_up(job: Live, seeds: Sequence[int], needed: Any, device: str) -> list[R
             "forgotten_alone": 0.0,
             **{"born": 4, "false": 1, "of_first": 0, "due": 8, "found": 6, "delay": None},
             **{"moved": 2.0, "moved_quiet": None},
-            **{"auroc": 0.9, "auroc_of_confidence": 0.8},
+            **{"auroc": 0.9, "auroc_of_confidence": 0.8, "calibration_error": 0.05},
             "seconds_of_updates": [[at + 1.0] for _ in range(STAGES)],
             "seconds": 1.0,
         }
@@ -399,7 +399,11 @@ def test_published_figures_and_shares_of_a_refit_stand_in_the_table(
     assert "*cub, mostly old*" in text
     assert "*published, CUB, on other features*" in text
     assert "NeurIPS 2024" in text
-    assert "AUROC of the first model's strangeness (of 1 − confidence): cub, even 0.900 ± 0.000" in text
+    assert (
+        "AUROC of the first model's strangeness (of 1 − confidence; calibration error): cub, even 0.900 ± 0.000"
+        in text
+    )
+    assert "(0.800 ± 0.000; 0.050 ± 0.000)" in text
     stages = cells_of(tmp_path / "out" / "living-stages.csv")
     assert float(stages["Happy", "stage 1", "Old"]) == 85.06
 

@@ -14,6 +14,7 @@ from newkinds.data.pictures import png
 from newkinds.editing import EditedRun, merge, refit, rename, undo, update
 from newkinds.editing.sentences import all_names, sentence, update_sentence
 from newkinds.journal import read_journal
+from newkinds.methods import updating
 from newkinds.run_folder import read_predictions, read_record, read_run, verify_run, write_run
 from tests.blobs import blobs
 
@@ -322,7 +323,7 @@ def test_a_kind_that_comes_in_parts_is_one(run: Path) -> None:
     features, truth = blobs(3, 30, seed=1, first=KINDS)
     order = np.random.default_rng(0).permutation(len(features))
     update(whole, FeatureSet(features[order], np.full(len(order), -1)))
-    born = {}
+    born: dict[int, str] = {}
     for part in np.array_split(order, 6):
         done = update(run, FeatureSet(features[part], np.full(len(part), -1)))
         assert "taken_back" not in done.changes
@@ -335,16 +336,21 @@ def test_a_kind_that_comes_in_parts_is_one(run: Path) -> None:
     assert adjusted_rand_score(at_once, in_parts) > 0.95
 
 
-def test_a_small_birth_is_provisional_until_it_grows_or_gets_a_name(run: Path) -> None:
+def test_a_birth_with_a_name_is_not_taken_back(run: Path) -> None:
     update(run, arrivals(KINDS, 2))
-    assert read_run(run)["window"] == {"recent": 24, "provisional": [KINDS, KINDS + 1]}
     rename(run, "new-4", "mites")
-    done = update(run, arrivals(KINDS + 1, 1, 30, seed=2))
-    assert dict(done.changes["grown"])[KINDS + 1] > 27
-    assert read_run(run)["window"]["provisional"] == [KINDS + 1]
-    update(run, arrivals(0, 1, 6))
-    assert read_run(run)["window"]["provisional"] == []
-    assert {"mites", "new-5"} < {c["name"] for c in read_run(run)["categories"]}
+    done = update(run, arrivals(0, 1, 6), birth_size=20)
+    assert [gone for gone, _ in done.changes["taken_back"]] == [KINDS + 1]
+    assert "mites" in {c["name"] for c in read_run(run)["categories"]}
+
+
+def test_a_birth_that_has_grown_is_not_taken_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(updating, "GROWN", 20)
+    update(run, arrivals(KINDS, 1, 30))
+    assert read_run(run)["window"] == {"recent": 30, "born": [KINDS]}
+    assert "taken_back" not in update(run, arrivals(0, 1, 6), birth_size=60).changes
+    update(run, arrivals(0, KINDS, 30, seed=2))  # what was born is no longer recent then
+    assert read_run(run)["window"] == {"recent": KINDS * 30, "born": []}
 
 
 def test_a_provisional_kind_may_be_taken_back(run: Path) -> None:

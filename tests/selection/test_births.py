@@ -1,10 +1,21 @@
 """Births: groups of strangers that are categories, and others that are not."""
 
 import numpy as np
+from scipy.special import logit
 
 from newkinds.engine import Partitioner
-from newkinds.selection.births import CUTS, SURE_ENOUGH, USUAL, _are_real, _pool, find_groups, learn_births
-from newkinds.selection.strangeness import Portrait, learn_strangeness, rehearse_strangers
+from newkinds.selection.births import (
+    CUTS,
+    FIGURES,
+    SURE_ENOUGH,
+    USUAL,
+    BirthRule,
+    _are_real,
+    _pool,
+    find_groups,
+    learn_births,
+)
+from newkinds.selection.strangeness import Portrait, Rule, learn_strangeness, rehearse_strangers
 from tests.blobs import blobs
 from tests.selection.test_strangeness import by_means
 
@@ -90,3 +101,14 @@ def test_a_part_of_a_category_or_two_joined_are_none():
         False,
         True,
     ]
+
+
+def test_samples_that_were_seen_before_have_to_be_surer():
+    likely = BirthRule(tuple(Rule(np.zeros(len(FIGURES)), logit(0.7)) for _ in CUTS))
+    samples, _ = blobs(1, 30, seed=1, first=20)
+    ratios = RULE.apply(PORTRAIT.signs(MODEL, samples, samples))
+    n_born = [
+        len(find_groups(PORTRAIT, samples, ratios, likely, seen=np.full(len(samples), seen)))
+        for seen in (0.0, 0.4, 0.7, 1.0)
+    ]
+    assert n_born == [1, 1, 0, 0]

@@ -270,14 +270,15 @@ def _update(
     became = lineage(opened.fitted.categories_.tolist(), opened.done_since_refit)
     labelled_born = frozenset(c["id"] for c in categories.born)
     wanted = Wanted(present, known, before, before, became, labelled_born | taught.changed)
-    window = _window(opened, categories.present).with_arrival(n_before, len(arrivals))
+    window = _window(opened).with_arrival(n_before, len(arrivals))
+    named = frozenset(c["id"] for c in categories.present if c["named"])
     model: CategoryDiscoverer = opened.fitted
     if model.learnt_strangers() is None:  # of an earlier version, or fitted by several processes
         model = model.with_samples(features[:n_before], model.labels_, earlier.labelled)
         model.lam_ = float(chosen["lam"])  # which it is trained again with
     taken = take_in(
         model,
-        Arrival(features, before, is_settled, held, n_before, window),
+        Arrival(features, before, is_settled, held, n_before, window, named),
         wanted,
         categories.bear,
         lam=float(chosen["lam"]),
@@ -313,7 +314,7 @@ def _update(
     record = version_record(opened, categories.all, samples, past)
     places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
-    record["window"] = {"recent": n_recent, "provisional": sorted(taken.window.provisional)}
+    record["window"] = {"recent": n_recent, "born": sorted(taken.window.born)}
     record |= {
         "chosen": {
             **record["chosen"],
@@ -353,13 +354,12 @@ def _update(
     return Update(opened.folder, entry, changes, names, time.perf_counter() - began)
 
 
-def _window(run: OpenedRun, categories: list[dict[str, Any]]) -> "Window":
-    """What came last; a category that somebody has named is not provisional."""
+def _window(run: OpenedRun) -> "Window":
+    """What came last."""
     from newkinds.methods.updating import Window
 
-    window = run.record.get("window", {"recent": 0, "provisional": []})
-    unnamed = {c["id"] for c in categories if c["kind"] == "new" and not c["named"]}
-    return Window(window["recent"], frozenset(window["provisional"]) & unnamed)
+    window = run.record.get("window", {"recent": 0, "born": []})
+    return Window(window["recent"], frozenset(window["born"]))
 
 
 def _samples(

@@ -5,7 +5,7 @@ looks moves with the samples. A birth trains it again: in a metric learnt anew f
 otherwise from its own weights.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -34,9 +34,14 @@ UPDATE_SETTING = Setting(0.3, 25.0)
 large lam those that are born small die out, with a small one many samples change sides."""
 RECENT = 0.2
 """Share of the samples, the last ones, that are recent. What arrives at once always is."""
-GROWN = 35
-"""Samples from which a category is no longer provisional. With half as many, parts of categories count as ones of
-their own; with twice as many, categories that look alike are joined in the end."""
+GROWN = 70
+"""Samples from which a category is no longer provisional. With half as many, and where size does not matter,
+categories that look alike are joined more often."""
+SEEN = 0.5
+"""How much it counts that recent samples were looked at before, and were no category. If it counts nothing, twice
+as much of what comes in ten parts is born twice."""
+LEFT = 4
+"""Decided samples of a category, at least, by which is told what it looks like."""
 CHANGED = 0.1
 """How strangers are told is rehearsed again once the model has so many more or fewer categories, as a share."""
 ROOM = 2.0
@@ -54,12 +59,12 @@ class Window:
     ----------
     n_recent : int
         Samples that came last.
-    provisional : frozenset of int
-        Ids of categories that were born lately, and small.
+    born : frozenset of int
+        Ids of categories that were born lately.
     """
 
     n_recent: int = 0
-    provisional: frozenset[int] = frozenset()
+    born: frozenset[int] = frozenset()
 
     def with_arrival(self, n_before: int, n_new: int) -> "Window":
         """With samples that come now."""
@@ -84,6 +89,8 @@ class Arrival:
         Samples that were there before.
     window : Window
         With the new samples.
+    named : frozenset of int
+        Ids of categories that a person has named: they are there for good.
     """
 
     features: npt.NDArray[np.float32]
@@ -92,6 +99,7 @@ class Arrival:
     held: Mask
     n_before: int
     window: Window
+    named: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -200,7 +208,8 @@ class _Taking:
         self.setting = UPDATE_SETTING if _is_of_rehearsals(model) else own
         n_samples = len(arrival.features)
         self.is_recent = np.arange(n_samples) >= n_samples - arrival.window.n_recent
-        self.provisional = self._provisional(arrival.window.provisional)
+        self.young = self._young()
+        self.provisional = self._provisional()
         self.is_undecided = self._undecided()
         self.categories = arrival.categories.copy()
         self.held = arrival.held.copy()
@@ -213,7 +222,7 @@ class _Taking:
         """Categories that labels of new samples made, until the model is trained with them."""
         self.named = frozenset(self.by_labels)
         self.is_trained = False
-        self.model = self._without_provisional(model)
+        self.model = self._judging(model)
         is_new_label = ~was_there & arrival.settled
         is_open = (self.categories == UNLABELLED) | np.isin(self.categories, self.provisional)
         answers = self._answers(is_open | is_new_label)
@@ -222,38 +231,50 @@ class _Taking:
         """Whether labels of new samples say something else than the model, until it is trained with them."""
         self.categories[is_open] = answers[is_open]
 
-    def _provisional(self, listed: Collection[int]) -> IntArray:
-        """Which of these categories still are: mostly of recent samples, few, and none that a person spoke of."""
-        stays = []
-        for category in sorted(set(listed) - self.wanted.changed):
+    def _young(self) -> IntArray:
+        """Categories that were born lately: most of their samples are recent."""
+        young = []
+        for category in sorted(self.arrival.window.born):
             mine = self.arrival.categories == category
-            is_there = self.wanted.became.get(category, category) == category and not self.past.count_of(category)
-            is_small = 0 < mine.sum() < GROWN and 2 * (mine & self.is_recent).sum() >= mine.sum()
-            if is_there and is_small and not self.arrival.settled[mine].any():
+            is_there = self.wanted.became.get(category, category) == category and mine.any()
+            if is_there and 2 * (mine & self.is_recent).sum() >= mine.sum():
+                young.append(category)
+        return np.array(young, dtype=np.int64)
+
+    def _provisional(self) -> IntArray:
+        """Young categories of few samples, of which no person spoke."""
+        spoken_of = self.wanted.changed | self.arrival.named
+        stays = []
+        for category in self.young.tolist():
+            mine = self.arrival.categories == category
+            is_small = mine.sum() < GROWN and not self.past.count_of(category)
+            if is_small and category not in spoken_of and not self.arrival.settled[mine].any():
                 stays.append(category)
         return np.array(stays, dtype=np.int64)
 
     def _undecided(self) -> Mask:
-        """Which samples may be of a category that is not there yet.
+        """Which samples may be of a category that is not there yet: those of provisional ones, and recent ones.
 
-        Those that are in provisional categories, and recent ones but for those in others that are mostly recent.
+        Not those of other young categories; nor of one that would have hardly a sample else.
         """
-        arrival = self.arrival
-        ids, columns = np.unique(arrival.categories, return_inverse=True)
-        shares = np.bincount(columns, self.is_recent) / np.bincount(columns)
-        is_young = (shares >= 0.5) & (ids != UNLABELLED)
-        is_decided = is_young[columns] & ~arrival.held
-        undecided = (self.is_recent & ~is_decided) | np.isin(arrival.categories, self.provisional)
-        return np.asarray(undecided & ~arrival.settled)
+        ids, columns = np.unique(self.arrival.categories, return_inverse=True)
+        free = ~self.arrival.settled
+        is_provisional = np.isin(ids, self.provisional)
+        undecided = free & (self.is_recent | is_provisional[columns])
+        counts = np.bincount(columns, ~undecided & ~self.arrival.held)
+        stays = np.isin(ids, self.young) | ((counts < LEFT) & (ids != UNLABELLED))
+        undecided &= self.arrival.held | ~(stays & ~is_provisional)[columns]
+        return np.asarray(undecided)
 
-    def _without_provisional(self, model: CategoryDiscoverer) -> CategoryDiscoverer:
-        """The model as it would judge without those categories."""
-        if not len(self.provisional):
-            return model
-        present = np.setdiff1d(self.wanted.categories, self.provisional)
-        self.wanted = replace(self.wanted, categories=present)
-        model = _without(model, self.provisional)
+    def _judging(self, model: CategoryDiscoverer) -> CategoryDiscoverer:
+        """The model that judges: without provisional categories; others look to it as their decided samples do."""
+        if len(self.provisional):
+            present = np.setdiff1d(self.wanted.categories, self.provisional)
+            self.wanted = replace(self.wanted, categories=present)
+            model = _without(model, self.provisional)
         decided = ~self.is_undecided & ~self.held & np.isin(self.categories, model.categories_)
+        if not (self.is_undecided[: self.arrival.n_before].any() and decided.any()):
+            return model
         return model.with_samples(self.arrival.features, self.categories, self.arrival.settled, decided)
 
     def _answers(self, which: Mask) -> IntArray:
@@ -362,18 +383,25 @@ class _Taking:
         ratios = self.model.strange_log_ratios(features)
         assert ratios is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
-        seen = self._was_held()[pool]
+        seen = self._seen()[pool]
         groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, seen)
         return [pool[group.rows] for group in groups]
 
+    def _seen(self) -> npt.NDArray[np.float64]:
+        """How much it counts that samples have been looked at before: not if that made a provisional category."""
+        was_there = np.arange(len(self.held)) < self.arrival.n_before
+        lately = self.is_recent & was_there & ~np.isin(self.arrival.categories, self.provisional)
+        return np.where(self._was_held(), 1.0, SEEN * lately)
+
     def train(self, changed: frozenset[int]) -> None:
-        """Train again with the categories that there are now; what is held back does not take part.
+        """Train again with the categories that there are now; what is held back or undecided does not take part.
 
         It would be drawn into categories that it does not belong to, and never be strange again.
         """
         settled = np.where(self.arrival.settled, self.categories, UNLABELLED)
         changed = self.wanted.changed | changed
-        rows = np.flatnonzero(~self.held)
+        takes_part = ~self.held & (~self.is_undecided | np.isin(self.categories, self.born))
+        rows = np.flatnonzero(takes_part)
         wanted = replace(
             self.wanted,
             assigned=self.categories[rows],
@@ -393,8 +421,8 @@ class _Taking:
             past=self.past,
         )
         self.categories[rows] = self.model.labels_
-        if self.held.any():
-            self.categories[self.held] = self.model.predict(self.arrival.features[self.held])
+        if not takes_part.all():
+            self.categories[~takes_part] = self.model.predict(self.arrival.features[~takes_part])
         present = self.wanted.categories.tolist()
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
         self.by_labels, self.is_contradicted, self.is_trained = frozenset(), False, True
@@ -431,7 +459,7 @@ class _Taking:
             self.arrival.features, self.categories, self.arrival.settled, ~self.held, anew=self._rehearses()
         )
         model.labels_ = self.categories
-        there = frozenset(self.born) & frozenset(model.categories_.tolist())
+        there = frozenset([*self.born, *self.young.tolist()]) & frozenset(model.categories_.tolist())
         before = frozenset(self.provisional.tolist())
         return TakenIn(
             model,
@@ -440,7 +468,7 @@ class _Taking:
             self.strangeness,
             tuple(category for category in self.born if category not in before),
             tuple(sorted(before - there)),
-            replace(self.arrival.window, provisional=there - self.named),
+            replace(self.arrival.window, born=there),
         )
 
 

@@ -39,8 +39,7 @@ samples, and whether groups are categories is told by other figures."""
 CUTS: tuple[float, ...] = tuple(np.round(np.arange(0.6, 1.0, 0.05), 2).tolist())
 """Distances up to which groups are joined: some categories are narrow, some are wide."""
 EQUAL = 0.95
-"""Groups whose probabilities differ by less are equally sure: then those at the lowest cut are taken, which are most
-alike."""
+"""Groups that are so probable are equally sure: then those at the lowest cut are taken, which are most alike."""
 OVERLAP = 0.3
 """Share of a group's samples that may be in surer ones."""
 FEWEST = 4
@@ -100,17 +99,18 @@ def find_groups(
     log_ratios: FloatArray,
     rule: BirthRule,
     birth_size: int = BIRTH_SIZE,
-    seen: Mask | None = None,
+    seen: FloatArray | None = None,
 ) -> list[Group]:
     """The groups among strange samples that are categories, the largest first.
 
-    Samples that were `seen` were strange before and not born: a group of such has to be surer.
+    Samples that were `seen` before were not born then: a group has to be the surer, the more that counts of them (0
+    to 1).
     """
     rows = _strangest(log_ratios)
     directions = portrait.directions(mapped[rows])
     tree = _tree(directions)
     scale = min(1.0, ASKED * len(portrait.means) / max(len(log_ratios), 1))
-    old = np.zeros(len(rows)) if seen is None else seen[rows].astype(np.float64)
+    old = np.zeros(len(rows)) if seen is None else seen[rows]
     sure: list[Group] = []
     for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
         groups = _gathered(portrait, directions, _groups(tree, cut, FEWEST), birth_size)

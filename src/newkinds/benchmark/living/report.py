@@ -215,12 +215,16 @@ def _notes(plan: Plan, streams: Streams) -> list[str]:
     signs = []
     for title, rows in streams.items():
         if Assign in rows:
-            ours, confidence = (
+            ours, confidence, error = (
                 value_of([result[key] for result in rows[Assign]], digits=3)
-                for key in ("auroc", "auroc_of_confidence")
+                for key in ("auroc", "auroc_of_confidence", "calibration_error")
             )
-            signs.append(f"{title} {ours} ({confidence})")
-    told = [f"AUROC of the first model's strangeness (of 1 − confidence): {'; '.join(signs)}."] if signs else []
+            signs.append(f"{title} {ours} ({confidence}; {error})")
+    told = (
+        [f"AUROC of the first model's strangeness (of 1 − confidence; calibration error): {'; '.join(signs)}."]
+        if signs
+        else []
+    )
     rows_told = [f"{row.label}: {row.note}" for row in ROWS.values() if row in plan.rows]
     return [PROTOCOL, *parts, MEASURES, BIRTHS, MOVES, *rows_told, *told, *_published_notes(plan)]
 

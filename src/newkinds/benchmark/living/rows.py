@@ -20,6 +20,7 @@ from newkinds.methods.pim import PIM
 from newkinds.methods.refitting import Wanted
 from newkinds.methods.simgcd import SimGCD
 from newkinds.methods.updating import Arrival, Window, take_in
+from newkinds.metrics import calibration_error
 from newkinds.selection.births import BIRTH_SIZE
 
 Features = npt.NDArray[np.floating[Any]]
@@ -216,14 +217,20 @@ class Assign(Row):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """How well the first model tells the classes that come later from the others."""
+        """How well the first model tells the classes that come later from the others.
+
+        The error of what it takes for their probability is that of each stage's samples, asked about together.
+        """
         rows = np.flatnonzero(self.stream.stage > 0)
+        stages = self.stream.stage[rows]
         is_strange = ~np.isin(self.stream.truth[rows], self.stream.first)
         asked = self.stream.features[rows]
-        confidence = self.model.assess(asked).confidence
+        together = [np.flatnonzero(stages == stage) for stage in range(1, STAGES + 1)]
+        errors = [calibration_error(self.model.strangeness(asked[part]), is_strange[part]) for part in together]
         return {
             "auroc": float(roc_auc_score(is_strange, self.model.strangeness(asked))),
-            "auroc_of_confidence": float(roc_auc_score(is_strange, 1 - confidence)),
+            "auroc_of_confidence": float(roc_auc_score(is_strange, 1 - self.model.assess(asked).confidence)),
+            "calibration_error": float(np.mean(errors)),
         }
 
 
