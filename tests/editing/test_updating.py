@@ -250,6 +250,8 @@ def test_ids_as_large_as_they_come(tmp_path: Path) -> None:
     features, _ = blobs(1, 12, seed=1, first=KINDS)
     done = update(run, FeatureSet(features, np.where(np.arange(12) < 3, 0, -1), names=("moth",)))
     assert [(c["name"], c["size"]) for c in done.changes["born"]] == [("moth", 12)]
+    [ant] = update(run, arrivals(KINDS + 1, 1)).changes["born"]
+    assert update(run, arrivals(0, 1, 6), birth_size=20).changes["taken_back"] == [[ant["id"], None]]
 
 
 @pytest.fixture(scope="session")
@@ -356,18 +358,50 @@ def test_a_birth_that_has_grown_is_not_taken_back(run: Path, monkeypatch: pytest
 def test_a_provisional_kind_may_be_taken_back(run: Path) -> None:
     update(run, arrivals(KINDS, 1))
     done = update(run, arrivals(0, 1, 6), birth_size=20)
-    [[gone, heir]] = done.changes["taken_back"]
-    assert gone == KINDS
-    assert f"new-4 was taken back: most of it is in {done.names[heir]}" in update_sentence(
-        done.changes, done.names.__getitem__
-    )
+    assert done.changes["taken_back"] == [[KINDS, None]]
+    said = "new-4 was taken back: its samples are held back"
+    assert said in update_sentence(done.changes, done.names.__getitem__)
+    moved = done.changes | {"taken_back": [[KINDS, 7]]}
+    assert "new-4 was taken back: most of it is in new-1" in update_sentence(moved, done.names.__getitem__)
     table = read_predictions(run)
     assert KINDS not in {c["id"] for c in read_run(run)["categories"]}
     assert table["held"].to_numpy()[len(X) : len(X) + 12].all()
     born = update(run, arrivals(KINDS, 1, 12, seed=2), birth_size=20).changes["born"]
     assert [(c["id"], c["key"], c["size"]) for c in born] == [(KINDS + 1, "new-5", 24)]
     journal = list(read_journal(run))
-    assert "new-4 was taken back" in sentence(journal[1], all_names(read_run(run, 0), journal))
+    assert said in sentence(journal[1], all_names(read_run(run, 0), journal))
+
+
+def test_ordinary_samples_leave_small_births_and_everything_else_as_they_are(run: Path) -> None:
+    update(run, arrivals(KINDS, 2))
+    before = read_predictions(run)["category"].to_pylist()
+    weights = newkinds.load(run).weights_
+    ordinary, _ = blobs(KINDS + 2, 1, seed=4)
+    for sample in ordinary:
+        done = update(run, FeatureSet(sample[None], np.array([-1])))
+        assert not {"born", "moved", "taken_back"} & done.changes.keys()
+    assert read_predictions(run)["category"].to_pylist()[: len(before)] == before
+    assert (newkinds.load(run).weights_ == weights).all()
+    late = read_predictions(run)["category"].to_pylist()[-2:]
+    assert late == [KINDS, KINDS + 1]
+
+
+def test_a_kind_that_a_person_made_is_not_born_again(run: Path) -> None:
+    merge(run, ["new-2", "new-3"])
+    update(run, arrivals(0, 2, 6, seed=2))
+    EditedRun(run).create(np.flatnonzero(TRUTH == 8).tolist(), "mites")
+    done = update(run, arrivals(8, 1, 14, seed=3))
+    assert "born" not in done.changes
+    assert dict(done.changes["grown"]).keys() == {KINDS}
+
+
+@pytest.mark.parametrize("times", [4, 8])
+def test_a_kind_larger_than_the_others_is_born_whole(metric_run: Path, times: int) -> None:
+    features, _ = blobs(1, 40 * times, noise=0.2, seed=1, first=KINDS)
+    [born] = update(metric_run, FeatureSet(features, np.full(len(features), -1))).changes["born"]
+    assert born["size"] > 0.95 * len(features)
+    ordinary, _ = blobs(KINDS, 3, noise=0.2, seed=9)
+    assert not {"born", "moved"} & update(metric_run, FeatureSet(ordinary, np.full(30, -1))).changes.keys()
 
 
 def test_what_a_person_confirmed_is_not_taken_back(run: Path) -> None:

@@ -103,6 +103,17 @@ def test_a_part_of_a_category_or_two_joined_are_none():
     ]
 
 
+def test_where_few_samples_are_strange_a_group_has_to_be_surer():
+    likely = BirthRule(tuple(Rule(np.zeros(len(FIGURES)), logit(0.7)) for _ in CUTS))
+    samples, _ = blobs(1, 30, seed=1, first=20)
+    ratios = RULE.apply(PORTRAIT.signs(MODEL, samples, samples))
+    n_born = [
+        len(find_groups(PORTRAIT, samples, ratios, likely, prior=np.full(len(samples), logit(share))))
+        for share in (0.5, 0.2, 0.05)
+    ]
+    assert n_born == [1, 1, 0]
+
+
 def test_samples_that_were_seen_before_have_to_be_surer():
     likely = BirthRule(tuple(Rule(np.zeros(len(FIGURES)), logit(0.7)) for _ in CUTS))
     samples, _ = blobs(1, 30, seed=1, first=20)

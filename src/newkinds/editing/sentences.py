@@ -72,7 +72,8 @@ def update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> st
     head = f"{counted(changes.get('arrived', 0))} arrived"
     parts = [f"{head}: {', '.join(arrived)}" if arrived else head]
     parts += [
-        f"{called(gone)} was taken back: most of it is in {called(heir)}"
+        f"{called(gone)} was taken back: "
+        + ("its samples are held back" if heir is None else f"most of it is in {called(heir)}")
         for gone, heir in changes.get("taken_back", ())
     ]
     parts += [f"{called(category)} has its name from labels" for category, _ in changes.get("named", ())]

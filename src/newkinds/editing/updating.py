@@ -354,6 +354,15 @@ def _update(
     return Update(opened.folder, entry, changes, names, time.perf_counter() - began)
 
 
+def _heir(samples: SampleState, rows: IntArray) -> int | None:
+    """The category that most of these samples are in; None if they are held back."""
+    rows = rows[~samples.held[rows]]
+    if not len(rows):
+        return None
+    ids, counts = np.unique(samples.categories[rows], return_counts=True)
+    return int(ids[counts.argmax()])
+
+
 def _window(run: OpenedRun) -> "Window":
     """What came last."""
     from newkinds.methods.updating import Window
@@ -413,7 +422,7 @@ def _changes(
             for c in categories.born
         ],
         "taken_back": [
-            [gone, int(np.bincount(samples.categories[:n_before][earlier.categories == gone]).argmax())]
+            [gone, _heir(samples, np.flatnonzero((earlier.categories == gone) & ~earlier.held))]
             for gone in taken_back
         ],
         "named": categories.named,

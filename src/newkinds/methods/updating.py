@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
+from scipy.special import logit
 
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.base import CategoryDiscoverer
@@ -113,7 +114,7 @@ class TakenIn:
         Of held samples, the most probable one.
     held : ndarray of shape (samples,)
     strangeness : ndarray of shape (samples,)
-        0 for samples that were there before and are not held.
+        0 for samples that were not asked about: they are decided.
     born : tuple of int
         Ids of categories that strangers or labels made.
     taken_back : tuple of int
@@ -211,19 +212,20 @@ class _Taking:
         self.young = self._young()
         self.provisional = self._provisional()
         self.is_undecided = self._undecided()
+        self.was_there = np.arange(n_samples) < arrival.n_before
         self.categories = arrival.categories.copy()
         self.held = arrival.held.copy()
         self.strangeness = np.zeros(n_samples)
         self.born: list[int] = []
         """What labels made, and what is born now or again."""
-        was_there = np.arange(n_samples) < arrival.n_before
-        known_to_model = [*model.categories_.tolist(), *np.unique(arrival.categories[was_there]).tolist()]
+        known_to_model = [*model.categories_.tolist(), *np.unique(arrival.categories[self.was_there]).tolist()]
         self.by_labels = wanted.changed - set(known_to_model)
         """Categories that labels of new samples made, until the model is trained with them."""
-        self.named = frozenset(self.by_labels)
+        self.made_by_labels = frozenset(self.by_labels)
         self.is_trained = False
+        self.as_before = model, wanted
         self.model = self._judging(model)
-        is_new_label = ~was_there & arrival.settled
+        is_new_label = ~self.was_there & arrival.settled
         is_open = (self.categories == UNLABELLED) | np.isin(self.categories, self.provisional)
         answers = self._answers(is_open | is_new_label)
         differs = (answers != self.categories) & (answers != UNLABELLED)
@@ -235,18 +237,22 @@ class _Taking:
         """Categories that were born lately: most of their samples are recent."""
         young = []
         for category in sorted(self.arrival.window.born):
-            mine = self.arrival.categories == category
+            mine = self._of(category)
             is_there = self.wanted.became.get(category, category) == category and mine.any()
             if is_there and 2 * (mine & self.is_recent).sum() >= mine.sum():
                 young.append(category)
         return np.array(young, dtype=np.int64)
+
+    def _of(self, category: int) -> Mask:
+        """The samples that a category had before, without held ones."""
+        return np.asarray((self.arrival.categories == category) & ~self.arrival.held)
 
     def _provisional(self) -> IntArray:
         """Young categories of few samples, of which no person spoke."""
         spoken_of = self.wanted.changed | self.arrival.named
         stays = []
         for category in self.young.tolist():
-            mine = self.arrival.categories == category
+            mine = self._of(category)
             is_small = mine.sum() < GROWN and not self.past.count_of(category)
             if is_small and category not in spoken_of and not self.arrival.settled[mine].any():
                 stays.append(category)
@@ -272,10 +278,21 @@ class _Taking:
             present = np.setdiff1d(self.wanted.categories, self.provisional)
             self.wanted = replace(self.wanted, categories=present)
             model = _without(model, self.provisional)
-        decided = ~self.is_undecided & ~self.held & np.isin(self.categories, model.categories_)
-        if not (self.is_undecided[: self.arrival.n_before].any() and decided.any()):
+        decided = ~self.is_undecided & ~self.held & ~np.isin(self.categories, [UNLABELLED, *self.by_labels])
+        if not (self.is_undecided[self.was_there].any() and decided.any()):
             return model
-        return model.with_samples(self.arrival.features, self.categories, self.arrival.settled, decided)
+        return self._portrayed(model, decided)
+
+    def _portrayed(self, model: CategoryDiscoverer, which: Mask) -> CategoryDiscoverer:
+        """The model, to which its categories look as these samples of them do.
+
+        Those in categories that it lacks, since a person made them, belong to the ones that it takes them for.
+        """
+        categories = self.categories.copy()
+        lacks = which & ~np.isin(categories, model.categories_)
+        if lacks.any():
+            categories[lacks] = model.predict(self.arrival.features[lacks])
+        return model.with_samples(self.arrival.features, categories, self.arrival.settled, which)
 
     def _answers(self, which: Mask) -> IntArray:
         """What the model's answer has become, for these samples; -1 for others.
@@ -300,9 +317,7 @@ class _Taking:
         ratios = self.model.strange_log_ratios(self.arrival.features[asked])
         if ratios is None:
             return
-        was_held = self._was_held()[asked]
-        for part in (was_held, ~was_held):  # the former were chosen as strange
-            self.strangeness[asked[part]] = probability_of_strange(ratios[part], share_of_strangers(ratios[part]))
+        self.strangeness[asked] = probability_of_strange(ratios, _shares(ratios, self._was_held()[asked]))
         self.held[asked] = self.strangeness[asked] > HELD
 
     def _asked(self) -> IntArray:
@@ -321,23 +336,45 @@ class _Taking:
         """
         pool = np.union1d(self._asked(), np.flatnonzero(np.isin(self.categories, list(self.by_labels))))
         groups = self._groups(pool, birth_size)
+        ids = self._ids_of(groups)
+        are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
+        is_wanted = are_others or bool(self.wanted.changed) or self.is_contradicted
+        if not is_wanted and set(ids) == set(self.provisional.tolist()) != set():
+            self._stay(groups, ids)
+            return
         born = []
-        for rows, category in zip(groups, self._ids_of(groups), strict=True):
+        for rows, category in zip(groups, ids, strict=True):
             if category is None:
                 category = new_id()
             if category not in self.by_labels:
                 born.append(category)
             self.categories[rows[~self.arrival.settled[rows]]] = category
             self.held[rows] = False
-        are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
-        if not (born or len(self.provisional) or are_others or self.wanted.changed or self.is_contradicted):
+        if not (born or len(self.provisional) or is_wanted):
             return
         self.born += [*born, *self.by_labels]
-        ids = np.union1d(self.wanted.categories, np.array(born, dtype=np.int64))
-        self.wanted = replace(self.wanted, categories=ids)
+        present = np.union1d(self.wanted.categories, np.array(born, dtype=np.int64))
+        self.wanted = replace(self.wanted, categories=present)
         self.train(frozenset(born))
         self._let_small_go(birth_size)
         self.judge()
+
+    def _stay(self, groups: Sequence[IntArray], ids: Sequence[int | None]) -> None:
+        """Leave the model as it was, since all provisional categories are there again, and no other."""
+        self.model, self.wanted = self.as_before
+        is_free = ~self.arrival.settled & (~self.was_there | self.arrival.held)
+        self.categories = np.where(is_free, self._answers(is_free), self.arrival.categories)
+        for rows, category in zip(groups, ids, strict=True):
+            if category is not None:
+                self.categories[rows[is_free[rows]]] = category
+        self.born += self.provisional.tolist()
+        self.held[np.isin(self.categories, self.born)] = False
+        self.model = self._portrayed(self.model, ~self.held & ~self._is_open())
+        self.judge()
+
+    def _is_open(self) -> Mask:
+        """Undecided samples that are in no category that was born."""
+        return np.asarray(self.is_undecided & ~np.isin(self.categories, self.born))
 
     def _ids_of(self, groups: Sequence[IntArray]) -> list[int | None]:
         """The category that each group is already, by a label or provisionally; None where it is born."""
@@ -348,9 +385,9 @@ class _Taking:
         free = [place for place, category in enumerate(ids) if category is None]
         if not free or not len(self.provisional):
             return ids
-        before = self.arrival.categories
-        shared = np.array([[(before[groups[place]] == i).sum() for i in self.provisional] for place in free])
-        sizes = np.array([(before == i).sum() for i in self.provisional])
+        members = [self._of(category) for category in self.provisional.tolist()]
+        shared = np.array([[mine[groups[place]].sum() for mine in members] for place in free])
+        sizes = np.array([mine.sum() for mine in members])
         least = np.minimum(np.array([[len(groups[place])] for place in free]), sizes)
         for place, column in zip(*linear_sum_assignment(-shared), strict=True):
             if shared[place, column] > MOSTLY * least[place, column]:
@@ -360,7 +397,7 @@ class _Taking:
     def _let_small_go(self, birth_size: int) -> None:
         """Take back births of which the training left fewer samples than a category has at its birth."""
         sizes = {category: int((self.categories == category).sum()) for category in self.born}
-        small = [category for category in set(self.born) - self.named if sizes[category] < birth_size]
+        small = [category for category in set(self.born) - self.made_by_labels if sizes[category] < birth_size]
         if not small:
             return
         model = _without(self.model, small)
@@ -383,14 +420,14 @@ class _Taking:
         ratios = self.model.strange_log_ratios(features)
         assert ratios is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
+        prior = logit(_shares(ratios, self._was_held()[pool]))
         seen = self._seen()[pool]
-        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, seen)
+        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, prior, seen)
         return [pool[group.rows] for group in groups]
 
     def _seen(self) -> npt.NDArray[np.float64]:
         """How much it counts that samples have been looked at before: not if that made a provisional category."""
-        was_there = np.arange(len(self.held)) < self.arrival.n_before
-        lately = self.is_recent & was_there & ~np.isin(self.arrival.categories, self.provisional)
+        lately = self.is_recent & self.was_there & ~np.isin(self.arrival.categories, self.provisional)
         return np.where(self._was_held(), 1.0, SEEN * lately)
 
     def train(self, changed: frozenset[int]) -> None:
@@ -400,7 +437,7 @@ class _Taking:
         """
         settled = np.where(self.arrival.settled, self.categories, UNLABELLED)
         changed = self.wanted.changed | changed
-        takes_part = ~self.held & (~self.is_undecided | np.isin(self.categories, self.born))
+        takes_part = ~self.held & ~self._is_open()
         rows = np.flatnonzero(takes_part)
         wanted = replace(
             self.wanted,
@@ -430,17 +467,20 @@ class _Taking:
     def _shares(self) -> npt.NDArray[np.float64]:
         """Relative sizes: as the run has them, but smaller where a category has few samples yet.
 
-        Drawn to an even size, a category of ten samples among large ones would take samples of its neighbours.
+        Drawn to an even size, a category of ten samples among large ones would take samples of its neighbours, and
+        one that is born larger than others would lose its own to them.
         """
         ids = self.wanted.categories
         sizes = np.bincount(np.searchsorted(ids, self.categories), minlength=len(ids)) + self.past.counts_of(ids)
         shares = expected_shares(self.size_ratio, len(self.wanted.known), len(ids))
         even = np.ones(len(ids)) if shares is None else shares
-        small = np.minimum(ROOM * sizes / max(float(np.median(sizes[sizes > 0])), 1.0), 1.0)
+        relative = sizes / max(float(np.median(sizes[sizes > 0])), 1.0)
+        small = np.minimum(ROOM * relative, 1.0)
+        small = np.where(np.isin(ids, self.born), np.maximum(small, relative), small)
         return np.asarray(even * np.maximum(small, 1 / max(int(sizes.sum()), 1)))
 
     def _steady(self, changed: frozenset[int]) -> Mask:
-        """Samples that were there before and that the model is sure of, in categories that nobody changed."""
+        """Decided samples that the model is sure of, in categories that nobody changed."""
         steady = ~self.is_undecided & ~self.held & ~self.arrival.settled & ~np.isin(self.categories, list(changed))
         rows = np.flatnonzero(steady & np.isin(self.categories, self.model.categories_))
         sure = self.model.assess(self.arrival.features[rows], self.categories[rows]).confidence >= SURE
@@ -470,6 +510,14 @@ class _Taking:
             tuple(sorted(before - there)),
             replace(self.arrival.window, born=there),
         )
+
+
+def _shares(log_ratios: npt.NDArray[np.float64], was_held: Mask) -> npt.NDArray[np.float64]:
+    """The share of strangers among samples that were held back before, which are those, and among the others."""
+    shares = np.empty(len(log_ratios))
+    for part in (was_held, ~was_held):
+        shares[part] = share_of_strangers(log_ratios[part])
+    return shares
 
 
 def _without(model: CategoryDiscoverer, categories: npt.ArrayLike) -> CategoryDiscoverer:

@@ -49,6 +49,9 @@ BIRTH_SIZE = 8
 """Of the smallest group that is born, unless a person says otherwise."""
 SURE_ENOUGH = 0.45
 """Probability of being a category from which a group is born."""
+EXPECTED = 0.5
+"""How much it counts how many samples are strange, which is hard to tell. If it counts nothing, ordinary samples
+alone make categories; if it counts fully, too few are born where too few strangers are seen."""
 SURE_AGAIN = 0.93
 """The same of samples that were looked at before: every arrival gives them another chance to be born wrongly."""
 MOSTLY = 0.5
@@ -99,23 +102,39 @@ def find_groups(
     log_ratios: FloatArray,
     rule: BirthRule,
     birth_size: int = BIRTH_SIZE,
+    prior: FloatArray | None = None,
     seen: FloatArray | None = None,
 ) -> list[Group]:
     """The groups among strange samples that are categories, the largest first.
 
-    Samples that were `seen` before were not born then: a group has to be the surer, the more that counts of them (0
-    to 1).
+    Parameters
+    ----------
+    portrait : Portrait
+        Of the categories that there are.
+    mapped : ndarray of shape (samples, directions)
+        As the partitioner takes them.
+    log_ratios : ndarray of shape (samples,)
+        How much more probable the signs of each are of a stranger.
+    rule : BirthRule
+    birth_size : int
+        Samples of a group, at least.
+    prior : ndarray of shape (samples,), optional
+        Log-odds of each to be strange, before its signs are looked at: the fewer strangers there are, the surer a
+        group has to be. By default half of the samples are strange; more make no group surer.
+    seen : ndarray of shape (samples,), optional
+        How much it counts (0 to 1) that each was looked at before, and not born: a group of such has to be surer.
     """
     rows = _strangest(log_ratios)
     directions = portrait.directions(mapped[rows])
     tree = _tree(directions)
     scale = min(1.0, ASKED * len(portrait.means) / max(len(log_ratios), 1))
-    old = np.zeros(len(rows)) if seen is None else seen[rows]
+    expected, old = (np.zeros(len(rows)) if of is None else of[rows] for of in (prior, seen))
     sure: list[Group] = []
     for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
         groups = _gathered(portrait, directions, _groups(tree, cut, FEWEST), birth_size)
         if groups:
             odds = rule_of_cut.apply(_figures(portrait, directions, log_ratios[rows], groups, scale))
+            odds += [EXPECTED * min(expected[group].mean(), 0.0) for group in groups]
             sure += [
                 Group(group, float(p))
                 for group, p in zip(groups, expit(odds), strict=True)

@@ -279,7 +279,7 @@ def share_of_strangers(log_ratios: FloatArray) -> float:
     return share
 
 
-def probability_of_strange(log_ratios: FloatArray, share: float) -> FloatArray:
+def probability_of_strange(log_ratios: FloatArray, share: float | FloatArray) -> FloatArray:
     return np.asarray(expit(log_ratios + logit(np.clip(share, SURE, 1 - SURE))))
 
 

@@ -135,10 +135,9 @@ def score_births(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
     dict
         `born`: how many categories. `false`: how many of them were a class, when they were born, that a
         category was already. `of_first`: how many are, after the last stage, a class that was there at first,
-        or have no samples; the first model may have missed that class. `due`: how many classes come later and
-        have 20 samples; `found`: how many of these were a born category by the end of the stage that brought
-        the 20th. `delay`: of a class that was born, how many of its samples had come by then, the median; None
-        if nothing was born.
+        which the first model may have missed. `due`: how many classes come later and have 20 samples; `found`:
+        how many of these were a born category by the end of the stage that brought the 20th. `delay`: of a class
+        that was born, how many of its samples had come by then, the median; None if nothing was born.
     """
     coming = np.setdiff1d(np.unique(stream.truth), stream.first)
     born: list[int] = []
@@ -164,7 +163,7 @@ def score_births(stream: Stream, states: Sequence[State]) -> dict[str, Any]:
     return {
         "born": len(born),
         "false": n_false,
-        "of_first": sum(category not in tops or tops[category] in stream.first for category in born),
+        "of_first": sum(tops.get(category) in stream.first for category in born),
         "due": len(due),
         "found": n_found,
         "delay": float(np.median(list(come_by_birth.values()))) if come_by_birth else None,
