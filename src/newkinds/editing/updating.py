@@ -48,7 +48,7 @@ from newkinds.wording import option
 
 if TYPE_CHECKING:
     from newkinds.methods import CategoryDiscoverer
-    from newkinds.methods.updating import Window
+    from newkinds.methods.arriving import Window
 
 LEAST_EXPECTED = 10
 """Samples of a category that an arrival should bring before it is called dormant for bringing none."""
@@ -248,8 +248,9 @@ def _update(
     reason: str = "",
 ) -> Update:
     """See `update`; the run is up to date. `arguments` are what the journal says of the source."""
+    from newkinds.methods.arriving import Arrival
     from newkinds.methods.refitting import Wanted
-    from newkinds.methods.updating import Arrival, take_in
+    from newkinds.methods.updating import take_in
     from newkinds.selection.births import BIRTH_SIZE
 
     began = time.perf_counter()
@@ -365,7 +366,7 @@ def _heir(samples: SampleState, rows: IntArray) -> int | None:
 
 def _window(run: OpenedRun) -> "Window":
     """What came last."""
-    from newkinds.methods.updating import Window
+    from newkinds.methods.arriving import Window
 
     window = run.record.get("window", {"recent": 0, "born": []})
     return Window(window["recent"], frozenset(window["born"]))

@@ -7,7 +7,7 @@ otherwise from its own weights.
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logit
 
 from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.arriving import Arrival, Mask, TakenIn
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.refitting import Wanted, refit_model
 from newkinds.names import AUTO
@@ -27,14 +28,11 @@ from newkinds.selection.sizes import expected_shares
 from newkinds.selection.strangeness import probability_of_strange, share_of_strangers
 from newkinds.workers import working_together
 
-Mask = npt.NDArray[np.bool_]
 UPDATE_TRAINING = replace(REHEARSAL_TRAINING, max_iter=60)
 """From a start that is nearly right; what comes later moves it anyway."""
 UPDATE_SETTING = Setting(0.3, 25.0)
 """With which models in a learnt metric are trained again. What a fit chose was chosen for its categories: with a
 large lam those that are born small die out, with a small one many samples change sides."""
-RECENT = 0.2
-"""Share of the samples, the last ones, that are recent. What arrives at once always is."""
 GROWN = 70
 """Samples from which a category is no longer provisional. With half as many, and where size does not matter,
 categories that look alike are joined more often."""
@@ -47,88 +45,6 @@ CHANGED = 0.1
 """How strangers are told is rehearsed again once the model has so many more or fewer categories, as a share."""
 ROOM = 2.0
 """Of a small category, so many times its size is left for samples that were not strange enough to be held."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """What came last, and is looked at again together with what comes next.
-
-    Whether a kind comes in one arrival or in ten should make no difference. So a category that was born of few
-    samples is provisional: more of them may show that it is a part of something else, or two kinds.
-
-    Attributes
-    ----------
-    n_recent : int
-        Samples that came last.
-    born : frozenset of int
-        Ids of categories that were born lately.
-    """
-
-    n_recent: int = 0
-    born: frozenset[int] = frozenset()
-
-    def with_arrival(self, n_before: int, n_new: int) -> "Window":
-        """With samples that come now."""
-        most = max(n_new, int(RECENT * (n_before + n_new)))
-        return replace(self, n_recent=min(self.n_recent + n_new, most))
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """Samples of a collection, the new ones last.
-
-    Attributes
-    ----------
-    features : ndarray of shape (samples, features)
-    categories : ndarray of shape (samples,)
-        Ids; of new samples only where they are settled, otherwise -1.
-    settled : ndarray of shape (samples,)
-        Which have a label or a person's word, and so never change.
-    held : ndarray of shape (samples,)
-        Which were held back before.
-    n_before : int
-        Samples that were there before.
-    window : Window
-        With the new samples.
-    named : frozenset of int
-        Ids of categories that a person has named: they are there for good.
-    """
-
-    features: npt.NDArray[np.float32]
-    categories: IntArray
-    settled: Mask
-    held: Mask
-    n_before: int
-    window: Window
-    named: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class TakenIn:
-    """What became of an arrival.
-
-    Attributes
-    ----------
-    model : CategoryDiscoverer
-    categories : ndarray of shape (samples,)
-        Of held samples, the most probable one.
-    held : ndarray of shape (samples,)
-    strangeness : ndarray of shape (samples,)
-        0 for samples that were not asked about: they are decided.
-    born : tuple of int
-        Ids of categories that strangers or labels made.
-    taken_back : tuple of int
-        Ids of provisional categories that are no more.
-    window : Window
-    """
-
-    model: CategoryDiscoverer
-    categories: IntArray
-    held: Mask
-    strangeness: npt.NDArray[np.float64]
-    born: tuple[int, ...]
-    taken_back: tuple[int, ...]
-    window: Window
 
 
 def take_in(
@@ -317,7 +233,9 @@ class _Taking:
         ratios = self.model.strange_log_ratios(self.arrival.features[asked])
         if ratios is None:
             return
-        self.strangeness[asked] = probability_of_strange(ratios, _shares(ratios, self._was_held()[asked]))
+        self.strangeness[asked] = probability_of_strange(
+            ratios, _shares_of_strangers(ratios, self._was_held()[asked])
+        )
         self.held[asked] = self.strangeness[asked] > HELD
 
     def _asked(self) -> IntArray:
@@ -420,7 +338,7 @@ class _Taking:
         ratios = self.model.strange_log_ratios(features)
         assert ratios is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
-        prior = logit(_shares(ratios, self._was_held()[pool]))
+        prior = logit(_shares_of_strangers(ratios, self._was_held()[pool]))
         seen = self._seen()[pool]
         groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, prior, seen)
         return [pool[group.rows] for group in groups]
@@ -512,7 +430,7 @@ class _Taking:
         )
 
 
-def _shares(log_ratios: npt.NDArray[np.float64], was_held: Mask) -> npt.NDArray[np.float64]:
+def _shares_of_strangers(log_ratios: npt.NDArray[np.float64], was_held: Mask) -> npt.NDArray[np.float64]:
     """The share of strangers among samples that were held back before, which are those, and among the others."""
     shares = np.empty(len(log_ratios))
     for part in (was_held, ~was_held):

@@ -16,10 +16,11 @@ from newkinds.benchmark.living.scores import State
 from newkinds.benchmark.living.stream import STAGES, Stream
 from newkinds.engine import normalised
 from newkinds.labels import UNLABELLED, IntArray
+from newkinds.methods.arriving import Arrival, Window
 from newkinds.methods.pim import PIM
 from newkinds.methods.refitting import Wanted
 from newkinds.methods.simgcd import SimGCD
-from newkinds.methods.updating import Arrival, Window, take_in
+from newkinds.methods.updating import take_in
 from newkinds.metrics import calibration_error
 from newkinds.selection.births import BIRTH_SIZE
 
