@@ -24,7 +24,7 @@ RETRAIN = by_means(UNIT, COLUMNS)
 MODEL: Partitioner = RETRAIN(np.arange(len(UNIT)), COLUMNS, 20)[0]
 PORTRAIT = Portrait.of(MODEL, UNIT, UNIT, COLUMNS)
 REHEARSALS = rehearse_strangers(UNIT, COLUMNS, np.ones(len(UNIT), bool), RETRAIN, np.random.default_rng(0))
-RULE = learn_strangeness(REHEARSALS)
+RULE, _ = learn_strangeness(REHEARSALS)
 BIRTHS = learn_births(REHEARSALS, RULE)
 
 

@@ -11,13 +11,13 @@ from newkinds.selection.strangeness import (
     CENTRED,
     LEAST_CATEGORIES,
     TELLING,
+    Company,
+    Frequencies,
     Portrait,
     Rehearsed,
     Rule,
     learn_strangeness,
-    probability_of_strange,
     rehearse_strangers,
-    share_of_strangers,
 )
 from tests.blobs import blobs
 
@@ -63,21 +63,51 @@ def test_a_figure_that_never_changes_says_nothing():
     assert np.isfinite([*rule.weights, rule.intercept]).all()
 
 
+def ratios_of(is_strange, rng, ordinary=-2.0, strange=2.0):
+    """Of densities whose ratio is the figure itself, unless the means are others."""
+    return rng.normal(np.where(is_strange, strange, ordinary), 2.0)
+
+
+def frequencies():
+    is_strange = np.arange(4000) < 2000
+    return Frequencies.of(ratios_of(is_strange, np.random.default_rng(7)), is_strange)
+
+
 @settings(deadline=None, max_examples=25)
-@given(st.floats(0.05, 0.6), st.integers(0, 2**32 - 1))
-def test_the_share_of_strangers_is_found(share, seed):
+@given(st.floats(0.05, 0.9), st.floats(1.4, 2.0), st.integers(0, 2**32 - 1))
+def test_the_share_of_strangers_is_found(share, strange, seed):
+    """Also where they look more ordinary than those of rehearsals."""
     rng = np.random.default_rng(seed)
     is_strange = rng.random(3000) < share
-    ratios = rng.normal(np.where(is_strange, 2.0, -2.0), 2.0)  # the ratio of these densities is the figure itself
-    assert share_of_strangers(ratios) == pytest.approx(is_strange.mean(), abs=0.06)
+    company = frequencies().company(ratios_of(is_strange, rng, strange=strange))
+    assert company.share == pytest.approx(is_strange.mean(), abs=0.1)
+
+
+def test_strangers_that_look_more_ordinary_count_less():
+    rng = np.random.default_rng(0)
+    is_strange = np.arange(3000) < 1500
+    there = frequencies()
+    alike, ordinary = (there.company(ratios_of(is_strange, rng, strange=strange)) for strange in (2.0, 1.2))
+    assert ordinary.slope < alike.slope == pytest.approx(1, abs=0.1)
 
 
 def test_without_strangers_hardly_any_are_seen():
-    ratios = np.random.default_rng(0).normal(-2.0, 2.0, size=2000)
-    share = share_of_strangers(ratios)
-    assert share < 0.05
-    assert (probability_of_strange(ratios, share) > 0.5).mean() < 0.02
-    assert 0 < share_of_strangers(np.empty(0)) < 0.5
+    ratios = ratios_of(np.zeros(2000, dtype=bool), np.random.default_rng(0))
+    company = frequencies().company(ratios)
+    assert company.share < 0.05
+    assert (company.probability(ratios) > 0.5).mean() < 0.02
+
+
+def test_of_no_samples_nothing_is_known():
+    company = frequencies().company(np.empty(0))
+    assert 0 < company.share < 0.5
+    assert (company.middle, company.slope) == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+
+
+def test_probabilities_of_strange():
+    company = Company(0.2, 0.5, 0.5)
+    assert company.probability(np.array([0.5])) == pytest.approx(0.2)
+    assert company.probability(np.array([0.5 + 2 * np.log(4)])) == pytest.approx(0.5)
 
 
 def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
@@ -88,7 +118,7 @@ def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     for rehearsed in rehearsals:
         assert len(np.unique(rehearsed.columns[rehearsed.is_strange])) == 4
         assert set(rehearsed.columns[rehearsed.is_strange]).isdisjoint(rehearsed.columns[~rehearsed.is_strange])
-    rule = learn_strangeness(rehearsals)
+    rule, there = learn_strangeness(rehearsals)
     ordinary, _ = blobs(20, 10, seed=1)
     strange, _ = blobs(5, 10, seed=1, first=20)
     asked = np.concatenate([ordinary, strange])
@@ -96,6 +126,7 @@ def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     ratios = rule.apply(Portrait.of(partitioner, unit, unit, columns).signs(partitioner, asked, asked))
     is_strange = np.arange(len(asked)) >= len(ordinary)
     assert roc_auc_score(is_strange, ratios) > 0.97
+    assert there.company(ratios).share == pytest.approx(is_strange.mean(), abs=0.1)
 
 
 def test_labels_teach_alone_where_there_are_enough():
@@ -109,10 +140,10 @@ def test_labels_teach_alone_where_there_are_enough():
     unit, columns = blobs(5, 6)
     portrait = portrait_of(unit, columns)
     nothing = np.zeros((n, 2))
-    rule = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], labelled)])
+    rule, _ = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], labelled)])
     assert rule.weights[0] > 1 > 0.3 > rule.weights[1]
     few = np.arange(n) < TELLING
-    rule = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], few)])
+    rule, _ = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], few)])
     assert rule.weights[1] > 0.3
 
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
-from scipy.special import logit
 
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.arriving import Arrival, Mask, TakenIn
@@ -25,7 +24,7 @@ from newkinds.selection.metric import SURE
 from newkinds.selection.rehearsal import REHEARSAL_TRAINING
 from newkinds.selection.settings import Setting
 from newkinds.selection.sizes import expected_shares
-from newkinds.selection.strangeness import probability_of_strange, share_of_strangers
+from newkinds.selection.strangeness import Company
 from newkinds.workers import working_together
 
 UPDATE_TRAINING = replace(REHEARSAL_TRAINING, max_iter=60)
@@ -233,10 +232,14 @@ class _Taking:
         ratios = self.model.strange_log_ratios(self.arrival.features[asked])
         if ratios is None:
             return
-        self.strangeness[asked] = probability_of_strange(
-            ratios, _shares_of_strangers(ratios, self._was_held()[asked])
-        )
+        for part, company in self._companies(ratios, asked):
+            self.strangeness[asked[part]] = company.probability(ratios[part])
         self.held[asked] = self.strangeness[asked] > HELD
+
+    def _companies(self, log_ratios: npt.NDArray[np.float64], rows: IntArray) -> list[tuple[Mask, Company]]:
+        """Of these rows, those that are held back and no longer recent, and the others, and what either are."""
+        was_held = self._was_held()[rows]
+        return [(part, self.model.company_of(log_ratios[part])) for part in (was_held, ~was_held)]
 
     def _asked(self) -> IntArray:
         """Rows of samples that may be strange."""
@@ -338,7 +341,9 @@ class _Taking:
         ratios = self.model.strange_log_ratios(features)
         assert ratios is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
-        prior = logit(_shares_of_strangers(ratios, self._was_held()[pool]))
+        prior = np.empty(len(pool))
+        for part, company in self._companies(ratios, pool):
+            prior[part] = company.prior
         seen = self._seen()[pool]
         groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, prior, seen)
         return [pool[group.rows] for group in groups]
@@ -428,14 +433,6 @@ class _Taking:
             tuple(sorted(before - there)),
             replace(self.arrival.window, born=there),
         )
-
-
-def _shares_of_strangers(log_ratios: npt.NDArray[np.float64], was_held: Mask) -> npt.NDArray[np.float64]:
-    """The share of strangers among samples that were held back before, which are those, and among the others."""
-    shares = np.empty(len(log_ratios))
-    for part in (was_held, ~was_held):
-        shares[part] = share_of_strangers(log_ratios[part])
-    return shares
 
 
 def _without(model: CategoryDiscoverer, categories: npt.ArrayLike) -> CategoryDiscoverer:

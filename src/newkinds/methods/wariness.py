@@ -14,10 +14,9 @@ from newkinds.runtime import n_processes
 from newkinds.selection.problem import Problem
 from newkinds.selection.strangeness import (
     REHEARSED,
+    Company,
     Portrait,
     Retrain,
-    probability_of_strange,
-    share_of_strangers,
 )
 from newkinds.selection.strangers import Strangers, learn_strangers
 from newkinds.workers import working_together
@@ -94,7 +93,14 @@ class Wary:
         if ratios is None:
             confidence: FloatArray = self.assess(features).confidence  # type: ignore[attr-defined]  # likewise
             return 1 - confidence
-        return probability_of_strange(ratios, share_of_strangers(ratios) if share is None else share)
+        company = self.company_of(ratios) if share is None else Company(share)
+        return company.probability(ratios)
+
+    def company_of(self, log_ratios: FloatArray) -> Company:
+        """What samples with these `strange_log_ratios` are, on the whole."""
+        strangers = self.learnt_strangers()
+        assert strangers is not None  # or there would be no ratios
+        return strangers.frequencies.company(log_ratios)
 
     def strange_log_ratios(self, features: npt.NDArray[Any]) -> FloatArray | None:
         """How much more probable a sample's signs are of a stranger, as a logarithm; None if nothing was learnt."""

@@ -11,7 +11,7 @@ that were kept out as well. A logistic regression with weights that are not nega
 around, says how much more probable the signs are of a stranger.
 
 How many strangers there are nobody knows beforehand, so that is estimated from the samples that are asked about
-together (`share_of_strangers`).
+together (`Frequencies.company`).
 """
 
 from collections.abc import Callable, Sequence
@@ -49,8 +49,19 @@ REHEARSED = 6000
 TELLING = 100
 """Labelled samples of either kind from which on they alone are learnt from."""
 RIDGE = 1e-3
-USUAL_SHARE, USUAL_SAMPLES = 0.1, 20
-"""What the share of strangers is taken to be beforehand, and as how many samples that counts."""
+RATIOS = np.linspace(-10.0, 10.0, 81)
+"""At which log ratios it is kept how frequent they are; beyond, they count as the last."""
+SMOOTH = 0.3
+"""How far the frequency of a ratio is smoothed: a standard deviation."""
+SHIFTS = 0.25 * np.arange(-4, 5)
+"""By how much ratios may be higher or lower than in rehearsals, steps of `RATIOS`, .."""
+SHIFTED = 0.3
+"""... and by how much they usually are: a standard deviation."""
+SHARES = np.linspace(0.005, 0.995, 100)
+FEW = 4.0
+"""How much rarer many strangers are thought beforehand than few: (1 - share) ** (FEW - 1)."""
+COUNTING = 300
+"""Samples tell the share as if they were at most so many, since the densities are not quite those of rehearsals."""
 SURE = 1e-6
 """Probabilities are kept so far from 0 and 1."""
 
@@ -183,6 +194,91 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Company:
+    """What samples that are asked about together are, on the whole.
+
+    Attributes
+    ----------
+    share : float
+        Of strangers among them.
+    middle : float
+        The log ratio at which a sample is as much like a stranger as like an ordinary one.
+    slope : float
+        How much a log ratio counts: less than 1 where strangers look more ordinary than those of rehearsals.
+    """
+
+    share: float
+    middle: float = 0.0
+    slope: float = 1.0
+
+    @property
+    def prior(self) -> float:
+        """Log-odds of a sample to be a stranger, before it is looked at."""
+        return float(logit(np.clip(self.share, SURE, 1 - SURE)))
+
+    def probability(self, log_ratios: FloatArray) -> FloatArray:
+        """That a sample is a stranger."""
+        return np.asarray(expit(self.slope * (log_ratios - self.middle) + self.prior))
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """How frequent each of `RATIOS` is; sums are 1.
+
+    Attributes
+    ----------
+    ordinary, strange : ndarray of shape (ratios,)
+        Among samples of either kind that rehearsals asked about.
+    """
+
+    ordinary: FloatArray
+    strange: FloatArray
+
+    @classmethod
+    def of(cls, log_ratios: FloatArray, is_strange: Mask) -> "Frequencies":
+        return cls(*(_smoothed(_counted(log_ratios[which])) for which in (~is_strange, is_strange)))
+
+    def company(self, log_ratios: FloatArray) -> Company:
+        """What samples with these log ratios are: a mixture of both kinds, each shifted a little.
+
+        All shares and shifts count as they are probable. Shifts matter: strangers that come often look more
+        ordinary than those of rehearsals, and taken for these, fewer are seen than there are.
+        """
+        counts = _counted(log_ratios) * min(1.0, COUNTING / max(len(log_ratios), 1))
+        beforehand = (FEW - 1) * np.log1p(-SHARES)
+        probable = np.empty((len(SHIFTS), len(SHIFTS), len(SHARES)))
+        for i, ordinary in enumerate(SHIFTS):
+            for j, strange in enumerate(SHIFTS):
+                mixed = np.outer(1 - SHARES, _shifted(self.ordinary, ordinary))
+                mixed += np.outer(SHARES, _shifted(self.strange, strange))
+                unusual = (ordinary**2 + strange**2) / (2 * SHIFTED**2)
+                probable[i, j] = np.log(mixed) @ counts - unusual + beforehand
+        probable = np.exp(probable - probable.max())
+        probable /= probable.sum()
+        ordinary, strange = (float(SHIFTS @ probable.sum(axis=(axis, 2))) for axis in (1, 0))
+        gap = float((self.strange - self.ordinary) @ RATIOS)
+        slope = max(gap + strange - ordinary, 0.0) / gap if gap > 0 else 1.0
+        return Company(float(SHARES @ probable.sum(axis=(0, 1))), (ordinary + strange) / 2, slope)
+
+
+def _counted(log_ratios: FloatArray) -> FloatArray:
+    """How many there are at each of `RATIOS`."""
+    places = np.rint((np.clip(log_ratios, RATIOS[0], RATIOS[-1]) - RATIOS[0]) / (RATIOS[1] - RATIOS[0]))
+    return np.bincount(places.astype(np.int64), minlength=len(RATIOS)).astype(np.float64)
+
+
+def _smoothed(counts: FloatArray) -> FloatArray:
+    kernel = np.exp(-(((RATIOS[:, None] - RATIOS) / SMOOTH) ** 2) / 2)
+    smooth = kernel / kernel.sum(axis=0) @ counts + 0.1 / len(RATIOS)
+    return np.asarray(smooth / smooth.sum())
+
+
+def _shifted(frequencies: FloatArray, shift: float) -> FloatArray:
+    """The same of ratios that are so much higher."""
+    return np.asarray(np.interp(RATIOS - shift, RATIOS, frequencies))
+
+
+@dataclass(frozen=True)
 class Rehearsed:
     """A rehearsal: what a model without some categories says of samples that it never saw.
 
@@ -249,8 +345,8 @@ def rehearse_strangers(
     return rehearsals
 
 
-def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> Rule:
-    """How much more probable signs are of a stranger.
+def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> tuple[Rule, Frequencies]:
+    """How much more probable signs are of a stranger, and how frequent that is among samples of either kind.
 
     Labelled samples tell, if there are enough: others are in a category because the model put them there, and look
     stranger than they are once it is gone.
@@ -261,26 +357,8 @@ def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> Rule:
     )
     if min((labelled & is_strange).sum(), (labelled & ~is_strange).sum()) >= TELLING:
         signs, is_strange = signs[labelled], is_strange[labelled]
-    return Rule.learnt(signs, is_strange)
-
-
-def share_of_strangers(log_ratios: FloatArray) -> float:
-    """The share of strangers among samples, from how much more probable their signs are of strangers.
-
-    By expectation and maximisation, beginning with a usual share that counts as some samples.
-    """
-    share = USUAL_SHARE
-    for _ in range(200):
-        total = float(probability_of_strange(log_ratios, share).sum())
-        now = (USUAL_SHARE * USUAL_SAMPLES + total) / (USUAL_SAMPLES + len(log_ratios))
-        if abs(now - share) < SURE:
-            break
-        share = now
-    return share
-
-
-def probability_of_strange(log_ratios: FloatArray, share: float | FloatArray) -> FloatArray:
-    return np.asarray(expit(log_ratios + logit(np.clip(share, SURE, 1 - SURE))))
+    rule = Rule.learnt(signs, is_strange)
+    return rule, Frequencies.of(rule.apply(signs), is_strange)
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:

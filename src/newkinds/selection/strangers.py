@@ -10,7 +10,9 @@ from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.selection.births import CUTS, FIGURES, USUAL, BirthRule, learn_births
 from newkinds.selection.strangeness import (
+    RATIOS,
     SIGNS,
+    Frequencies,
     Portrait,
     Retrain,
     Rule,
@@ -19,6 +21,7 @@ from newkinds.selection.strangeness import (
 )
 
 RULE_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY = "strange_rule", "strange_births", "strange_rehearsed"
+FREQUENCIES_ARRAY = "strange_frequencies"
 PORTRAIT_ARRAYS = tuple(f"strange_{field.name}" for field in fields(Portrait))
 RULE_SHAPE = (len(SIGNS) + 1,)
 """Weights and intercept."""
@@ -36,6 +39,8 @@ class Strangers:
         What the model's categories look like.
     rule : Rule
         How much more probable a sample's signs are of a stranger.
+    frequencies : Frequencies
+        How often so much, among strangers and among others.
     births : BirthRule
         When strangers are a category.
     n_rehearsed : int
@@ -44,6 +49,7 @@ class Strangers:
 
     portrait: Portrait
     rule: Rule
+    frequencies: Frequencies
     births: BirthRule = USUAL
     n_rehearsed: int = 0
 
@@ -51,8 +57,13 @@ class Strangers:
         """As a saved model has it; `restored` takes them back."""
         rule, *births = (np.append(rule.weights, rule.intercept) for rule in (self.rule, *self.births.rules))
         portrait = {name: getattr(self.portrait, name.removeprefix("strange_")) for name in PORTRAIT_ARRAYS}
-        rehearsed = np.array([self.n_rehearsed], dtype=np.float64)
-        return {RULE_ARRAY: rule, BIRTHS_ARRAY: np.stack(births), REHEARSED_ARRAY: rehearsed, **portrait}
+        return {
+            RULE_ARRAY: rule,
+            FREQUENCIES_ARRAY: np.stack([self.frequencies.ordinary, self.frequencies.strange]),
+            BIRTHS_ARRAY: np.stack(births),
+            REHEARSED_ARRAY: np.array([self.n_rehearsed], dtype=np.float64),
+            **portrait,
+        }
 
 
 def learn_strangers(
@@ -85,24 +96,27 @@ def learn_strangers(
     rehearsals = rehearse_strangers(unit, columns, labelled, retrain, rng)
     if not rehearsals:
         return None
-    rule = learn_strangeness(rehearsals)
+    rule, frequencies = learn_strangeness(rehearsals)
     portrait = Portrait.of(partitioner, unit, mapped, columns)
-    return Strangers(portrait, rule, learn_births(rehearsals, rule), partitioner.n_categories)
+    return Strangers(portrait, rule, frequencies, learn_births(rehearsals, rule), partitioner.n_categories)
 
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
-    names = (RULE_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY, *PORTRAIT_ARRAYS)
+    names = (RULE_ARRAY, FREQUENCIES_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY, *PORTRAIT_ARRAYS)
     if any(name not in arrays for name in names):  # of an earlier version
         return None
     saved = {name: np.asarray(arrays[name]) for name in names}
     for name, array in saved.items():
         if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rule, births, rehearsed, facets, means, scaling, middle, background, usual = saved.values()
+    rule, frequencies, births, rehearsed, *portrait = saved.values()
+    facets, means, scaling, middle, background, usual = portrait
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
         rule.shape == RULE_SHAPE
+        and frequencies.shape == (2, len(RATIOS))
+        and frequencies.min() > 0
         and births.shape == BIRTHS_SHAPE
         and rehearsed.shape == (1,)
         and rehearsed[0] >= 0
@@ -119,5 +133,10 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     if not fits:
         raise InputError("the saved model's description of its categories does not fit together")
     strange, *of_births = (Rule(row[:-1], float(row[-1])) for row in (rule, *births))
-    portrait = Portrait(facets, means, scaling, middle, background, usual)
-    return Strangers(portrait, strange, BirthRule(tuple(of_births)), int(rehearsed[0]))
+    return Strangers(
+        Portrait(*portrait),
+        strange,
+        Frequencies(*frequencies),
+        BirthRule(tuple(of_births)),
+        int(rehearsed[0]),
+    )
