@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 from newkinds.engine import Partitioner
 from newkinds.selection.strangeness import (
     CENTRED,
+    COMPARED,
     LEAST_CATEGORIES,
     TELLING,
     Company,
@@ -18,6 +19,7 @@ from newkinds.selection.strangeness import (
     Rule,
     learn_strangeness,
     rehearse_strangers,
+    with_neighbours,
 )
 from tests.blobs import blobs
 
@@ -99,9 +101,28 @@ def test_without_strangers_hardly_any_are_seen():
 
 
 def test_of_no_samples_nothing_is_known():
-    company = frequencies().company(np.empty(0))
+    there = frequencies()
+    company = there.company(np.empty(0))
     assert 0 < company.share < 0.5
-    assert (company.middle, company.slope) == (pytest.approx(0, abs=1e-9), pytest.approx(1))
+    assert (company.middle, company.slope) == (pytest.approx(there.middle), pytest.approx(there.slope))
+
+
+def test_neighbours_count():
+    """A stranger that looks ordinary is told by the others of its kind; many samples are compared bit by bit."""
+    unit, columns = blobs(2, 40)
+    points = unit.astype(np.float64)
+    log_ratios = np.where(columns == 0, 2.0, -2.0)
+    log_ratios[0] = -2.0
+    beside = with_neighbours(log_ratios, points)
+    assert -2 < beside[0] < -0.8
+    assert beside[1:] == pytest.approx(log_ratios[1:], abs=0.8)
+    assert with_neighbours(log_ratios[:1], points[:1]) == pytest.approx([-2.0])
+    assert with_neighbours(np.empty(0), np.empty((0, 2))).shape == (0,)
+    many = np.random.default_rng(0).normal(size=(COMPARED + 3, 4))
+    alone = many[:, 0]
+    beside = with_neighbours(alone, many)
+    assert beside[:COMPARED] == pytest.approx(with_neighbours(alone[:COMPARED], many[:COMPARED]))
+    assert len(beside) == len(many)
 
 
 def test_probabilities_of_strange():
@@ -126,7 +147,8 @@ def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     ratios = rule.apply(Portrait.of(partitioner, unit, unit, columns).signs(partitioner, asked, asked))
     is_strange = np.arange(len(asked)) >= len(ordinary)
     assert roc_auc_score(is_strange, ratios) > 0.97
-    assert there.company(ratios).share == pytest.approx(is_strange.mean(), abs=0.1)
+    beside = with_neighbours(ratios, Portrait.of(partitioner, unit, unit, columns).directions(asked))
+    assert there.company(beside).share == pytest.approx(is_strange.mean(), abs=0.1)
 
 
 def test_labels_teach_alone_where_there_are_enough():
@@ -139,7 +161,7 @@ def test_labels_teach_alone_where_there_are_enough():
     signs[:, 1] += 9 * (is_strange & ~labelled)
     unit, columns = blobs(5, 6)
     portrait = portrait_of(unit, columns)
-    nothing = np.zeros((n, 2))
+    nothing = np.zeros((n, unit.shape[1]))
     rule, _ = learn_strangeness([Rehearsed(portrait, signs, nothing, is_strange, columns[:1], labelled)])
     assert rule.weights[0] > 1 > 0.3 > rule.weights[1]
     few = np.arange(n) < TELLING

@@ -17,6 +17,7 @@ from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.arriving import Arrival, Mask, TakenIn
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.refitting import Wanted, refit_model
+from newkinds.methods.wariness import Looks
 from newkinds.names import AUTO
 from newkinds.past import Past
 from newkinds.selection.births import BIRTH_SIZE, HELD, MOSTLY, find_groups
@@ -229,17 +230,17 @@ class _Taking:
         self.strangeness[:] = 0
         if not len(asked):
             return
-        ratios = self.model.strange_log_ratios(self.arrival.features[asked])
-        if ratios is None:
+        looks = self.model.looks_of(self.arrival.features[asked])
+        if looks is None:
             return
-        for part, company in self._companies(ratios, asked):
-            self.strangeness[asked[part]] = company.probability(ratios[part])
+        for part, company in self._companies(looks, asked):
+            self.strangeness[asked[part]] = company.probability(looks.beside[part])
         self.held[asked] = self.strangeness[asked] > HELD
 
-    def _companies(self, log_ratios: npt.NDArray[np.float64], rows: IntArray) -> list[tuple[Mask, Company]]:
+    def _companies(self, looks: Looks, rows: IntArray) -> list[tuple[Mask, Company]]:
         """Of these rows, those that are held back and no longer recent, and the others, and what either are."""
         was_held = self._was_held()[rows]
-        return [(part, self.model.company_of(log_ratios[part])) for part in (was_held, ~was_held)]
+        return [(part, self.model.company_of(looks.beside[part])) for part in (was_held, ~was_held)]
 
     def _asked(self) -> IntArray:
         """Rows of samples that may be strange."""
@@ -338,14 +339,14 @@ class _Taking:
         if strangers is None or len(pool) < birth_size:
             return []
         features = self.arrival.features[pool]
-        ratios = self.model.strange_log_ratios(features)
-        assert ratios is not None  # there are strangers
+        looks = self.model.looks_of(features)
+        assert looks is not None  # there are strangers
         mapped = self.model._unit_and_mapped(features)[1]
         prior = np.empty(len(pool))
-        for part, company in self._companies(ratios, pool):
+        for part, company in self._companies(looks, pool):
             prior[part] = company.prior
         seen = self._seen()[pool]
-        groups = find_groups(strangers.portrait, mapped, ratios, strangers.births, birth_size, prior, seen)
+        groups = find_groups(strangers.portrait, mapped, looks.alone, strangers.births, birth_size, prior, seen)
         return [pool[group.rows] for group in groups]
 
     def _seen(self) -> npt.NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,12 @@ from newkinds.labels import IntArray
 from newkinds.runtime import n_processes
 from newkinds.selection.problem import Problem
 from newkinds.selection.strangeness import (
+    COMPARED,
     REHEARSED,
     Company,
     Portrait,
     Retrain,
+    with_neighbours,
 )
 from newkinds.selection.strangers import Strangers, learn_strangers
 from newkinds.workers import working_together
@@ -29,9 +31,6 @@ FOR_EACH_CATEGORY = 30
 """Samples that an excerpt has at least for each category."""
 AT_LEAST = 10
 """Samples of every category that an excerpt has, where it has so many."""
-ASKED_ROWS = 1 << 12
-"""Samples that are looked at at a time."""
-
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -52,6 +51,21 @@ class Excerpt:
     unit: npt.NDArray[np.float32]
     columns: IntArray
     labelled: npt.NDArray[np.bool_]
+
+
+class Looks(NamedTuple):
+    """How much more probable it is that samples are strangers, as logarithms.
+
+    Attributes
+    ----------
+    alone : ndarray of shape (samples,)
+        From the signs of each.
+    beside : ndarray of shape (samples,)
+        The same in which its neighbours count.
+    """
+
+    alone: FloatArray
+    beside: FloatArray
 
 
 class Wary:
@@ -76,9 +90,9 @@ class Wary:
 
         (`novelty` is something else: the probability of belonging to one of them that had no label.)
 
-        How many strangers there are is estimated from the samples that are asked about together, unless `share`
-        says it. Of a model with too few categories to rehearse with, and of one saved by an earlier version, it is
-        1 less the confidence.
+        How many strangers there are is estimated from the samples that are asked about together, and the most
+        alike of these count for each other. If `share` says it, each sample is told by itself. Of a model with too
+        few categories to rehearse with, and of one saved by an earlier version, it is 1 less the confidence.
 
         Parameters
         ----------
@@ -89,32 +103,34 @@ class Wary:
         if share is not None and not 0 < share < 1:
             raise InputError(f"share is a part of the samples, between 0 and 1; got {share}")
         features = self._check_features(X, reset=False)  # type: ignore[attr-defined]  # of the contract
-        ratios = self.strange_log_ratios(features)
-        if ratios is None:
+        looks = self.looks_of(features)
+        if looks is None:
             confidence: FloatArray = self.assess(features).confidence  # type: ignore[attr-defined]  # likewise
             return 1 - confidence
-        company = self.company_of(ratios) if share is None else Company(share)
-        return company.probability(ratios)
+        if share is None:
+            return self.company_of(looks.beside).probability(looks.beside)
+        return Company(share).probability(looks.alone)
 
-    def company_of(self, log_ratios: FloatArray) -> Company:
-        """What samples with these `strange_log_ratios` are, on the whole."""
-        strangers = self.learnt_strangers()
-        assert strangers is not None  # or there would be no ratios
-        return strangers.frequencies.company(log_ratios)
-
-    def strange_log_ratios(self, features: npt.NDArray[Any]) -> FloatArray | None:
-        """How much more probable a sample's signs are of a stranger, as a logarithm; None if nothing was learnt."""
+    def looks_of(self, features: npt.NDArray[Any]) -> Looks | None:
+        """How strange samples that are asked about together look; None if nothing was learnt."""
         strangers = self.learnt_strangers()
         if strangers is None:
             return None
-        ratios = np.empty(len(features))
-        for first in range(0, len(features), ASKED_ROWS):
-            rows = slice(first, first + ASKED_ROWS)
+        alone, beside = np.empty(len(features)), np.empty(len(features))
+        for first in range(0, len(features), COMPARED):
+            rows = slice(first, first + COMPARED)
             unit, mapped = self._unit_and_mapped(np.asarray(features[rows]))
             if not strangers.portrait.fits(unit, mapped):
                 raise InputError("the saved model's description of its categories does not fit its features")
-            ratios[rows] = strangers.rule.apply(strangers.portrait.signs(self._sharpened(), unit, mapped))
-        return ratios
+            alone[rows] = strangers.rule.apply(strangers.portrait.signs(self._sharpened(), unit, mapped))
+            beside[rows] = with_neighbours(alone[rows], strangers.portrait.directions(mapped))
+        return Looks(alone, beside)
+
+    def company_of(self, beside: FloatArray) -> Company:
+        """What samples are on the whole that look so, their neighbours counting."""
+        strangers = self.learnt_strangers()
+        assert strangers is not None  # or there would be no looks
+        return strangers.frequencies.company(beside)
 
     def learnt_strangers(self) -> Strangers | None:
         """`strangers_`, learnt now if it was not before; not under torchrun, where one process alone may ask."""

@@ -49,6 +49,16 @@ REHEARSED = 6000
 TELLING = 100
 """Labelled samples of either kind from which on they alone are learnt from."""
 RIDGE = 1e-3
+NEIGHBOURS = 5
+"""Samples asked about together that are most alike. Strangers mostly have strangers as neighbours."""
+BESIDE = 0.3
+"""How much their log ratios count, the sample's own counting the rest, .."""
+BESIDE_OF = 50
+"""... and half as much among so many: a few samples have no near neighbours."""
+COMPARED = 1 << 12
+"""Samples that are compared with one another; of more, those that come together."""
+COMPARED_ROWS = 1 << 10
+"""Of these, at a time."""
 RATIOS = np.linspace(-10.0, 10.0, 81)
 """At which log ratios it is kept how frequent they are; beyond, they count as the last."""
 SMOOTH = 0.3
@@ -201,10 +211,8 @@ class Company:
     ----------
     share : float
         Of strangers among them.
-    middle : float
-        The log ratio at which a sample is as much like a stranger as like an ordinary one.
-    slope : float
-        How much a log ratio counts: less than 1 where strangers look more ordinary than those of rehearsals.
+    middle, slope : float
+        As `Frequencies` has them, but of these samples: a log ratio counts less where strangers look more ordinary.
     """
 
     share: float
@@ -223,20 +231,29 @@ class Company:
 
 @dataclass(frozen=True)
 class Frequencies:
-    """How frequent each of `RATIOS` is; sums are 1.
+    """What log ratios in which those of neighbours count (`with_neighbours`) say of the samples of rehearsals.
 
     Attributes
     ----------
     ordinary, strange : ndarray of shape (ratios,)
-        Among samples of either kind that rehearsals asked about.
+        How frequent each of `RATIOS` is among samples of either kind; sums are 1.
+    middle : float
+        The log ratio that is as probable of a stranger as of an ordinary sample.
+    slope : float
+        How much a log ratio counts: with those of its neighbours it varies less, and means more.
     """
 
     ordinary: FloatArray
     strange: FloatArray
+    middle: float
+    slope: float
 
     @classmethod
     def of(cls, log_ratios: FloatArray, is_strange: Mask) -> "Frequencies":
-        return cls(*(_smoothed(_counted(log_ratios[which])) for which in (~is_strange, is_strange)))
+        rule = Rule.learnt(log_ratios[:, None], is_strange)
+        slope = max(float(rule.weights[0]), SURE)
+        ordinary, strange = (_smoothed(_counted(log_ratios[which])) for which in (~is_strange, is_strange))
+        return cls(ordinary, strange, -rule.intercept / slope, slope)
 
     def company(self, log_ratios: FloatArray) -> Company:
         """What samples with these log ratios are: a mixture of both kinds, each shifted a little.
@@ -257,8 +274,9 @@ class Frequencies:
         probable /= probable.sum()
         ordinary, strange = (float(SHIFTS @ probable.sum(axis=(axis, 2))) for axis in (1, 0))
         gap = float((self.strange - self.ordinary) @ RATIOS)
-        slope = max(gap + strange - ordinary, 0.0) / gap if gap > 0 else 1.0
-        return Company(float(SHARES @ probable.sum(axis=(0, 1))), (ordinary + strange) / 2, slope)
+        apart = max(gap + strange - ordinary, 0.0) / gap if gap > 0 else 1.0
+        share = float(SHARES @ probable.sum(axis=(0, 1)))
+        return Company(share, self.middle + (ordinary + strange) / 2, self.slope * apart)
 
 
 def _counted(log_ratios: FloatArray) -> FloatArray:
@@ -355,10 +373,40 @@ def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> tuple[Rule, Frequencie
         np.concatenate([getattr(rehearsed, name) for rehearsed in rehearsals])
         for name in ("signs", "is_strange", "labelled")
     )
-    if min((labelled & is_strange).sum(), (labelled & ~is_strange).sum()) >= TELLING:
-        signs, is_strange = signs[labelled], is_strange[labelled]
-    rule = Rule.learnt(signs, is_strange)
-    return rule, Frequencies.of(rule.apply(signs), is_strange)
+    enough = min((labelled & is_strange).sum(), (labelled & ~is_strange).sum()) >= TELLING
+    teaches = labelled if enough else np.ones_like(labelled)
+    rule = Rule.learnt(signs[teaches], is_strange[teaches])
+    ratios = [
+        with_neighbours(rule.apply(rehearsed.signs), rehearsed.portrait.directions(rehearsed.mapped))
+        for rehearsed in rehearsals
+    ]
+    return rule, Frequencies.of(np.concatenate(ratios)[teaches], is_strange[teaches])
+
+
+def with_neighbours(log_ratios: FloatArray, directions: FloatArray) -> FloatArray:
+    """Log ratios of samples that are asked about together, in which those of their neighbours count."""
+    return np.concatenate(
+        [
+            _with_neighbours(log_ratios[first : first + COMPARED], directions[first : first + COMPARED])
+            for first in range(0, max(len(log_ratios), 1), COMPARED)
+        ]
+    )
+
+
+def _with_neighbours(log_ratios: FloatArray, directions: FloatArray) -> FloatArray:
+    n = len(log_ratios)
+    k = min(NEIGHBOURS, n - 1)
+    if k < 1:
+        return log_ratios
+    weight = BESIDE * n / (n + BESIDE_OF)
+    points = torch.from_numpy(np.asarray(directions, dtype=np.float32))
+    beside = np.empty(n)
+    for first in range(0, n, COMPARED_ROWS):
+        alike = points[first : first + COMPARED_ROWS] @ points.T
+        alike[torch.arange(len(alike)), torch.arange(first, first + len(alike))] = -torch.inf
+        nearest = alike.topk(k, sorted=False).indices.numpy()
+        beside[first : first + len(alike)] = log_ratios[nearest].mean(axis=1)
+    return np.asarray((1 - weight) * log_ratios + weight * beside)
 
 
 def unit_rows(rows: FloatArray) -> FloatArray:

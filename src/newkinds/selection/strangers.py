@@ -21,7 +21,7 @@ from newkinds.selection.strangeness import (
 )
 
 RULE_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY = "strange_rule", "strange_births", "strange_rehearsed"
-FREQUENCIES_ARRAY = "strange_frequencies"
+FREQUENCIES_ARRAY, COUNTING_ARRAY = "strange_frequencies", "strange_counting"
 PORTRAIT_ARRAYS = tuple(f"strange_{field.name}" for field in fields(Portrait))
 RULE_SHAPE = (len(SIGNS) + 1,)
 """Weights and intercept."""
@@ -40,7 +40,7 @@ class Strangers:
     rule : Rule
         How much more probable a sample's signs are of a stranger.
     frequencies : Frequencies
-        How often so much, among strangers and among others.
+        What that says, counting neighbours.
     births : BirthRule
         When strangers are a category.
     n_rehearsed : int
@@ -60,6 +60,7 @@ class Strangers:
         return {
             RULE_ARRAY: rule,
             FREQUENCIES_ARRAY: np.stack([self.frequencies.ordinary, self.frequencies.strange]),
+            COUNTING_ARRAY: np.array([self.frequencies.middle, self.frequencies.slope]),
             BIRTHS_ARRAY: np.stack(births),
             REHEARSED_ARRAY: np.array([self.n_rehearsed], dtype=np.float64),
             **portrait,
@@ -103,20 +104,21 @@ def learn_strangers(
 
 def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     """What `Strangers.arrays` gave, checked; None where a saved model has none of it."""
-    names = (RULE_ARRAY, FREQUENCIES_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY, *PORTRAIT_ARRAYS)
+    names = (RULE_ARRAY, FREQUENCIES_ARRAY, COUNTING_ARRAY, BIRTHS_ARRAY, REHEARSED_ARRAY, *PORTRAIT_ARRAYS)
     if any(name not in arrays for name in names):  # of an earlier version
         return None
     saved = {name: np.asarray(arrays[name]) for name in names}
     for name, array in saved.items():
         if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
             raise InputError(f"the saved {name} should be finite numbers")
-    rule, frequencies, births, rehearsed, *portrait = saved.values()
+    rule, frequencies, counting, births, rehearsed, *portrait = saved.values()
     facets, means, scaling, middle, background, usual = portrait
     square = (len(middle), len(middle)) if middle.ndim == 1 else None
     fits = (
         rule.shape == RULE_SHAPE
         and frequencies.shape == (2, len(RATIOS))
         and frequencies.min() > 0
+        and counting.shape == (2,)
         and births.shape == BIRTHS_SHAPE
         and rehearsed.shape == (1,)
         and rehearsed[0] >= 0
@@ -136,7 +138,7 @@ def restored(arrays: dict[str, npt.NDArray[np.floating]]) -> Strangers | None:
     return Strangers(
         Portrait(*portrait),
         strange,
-        Frequencies(*frequencies),
+        Frequencies(*frequencies, *counting.tolist()),
         BirthRule(tuple(of_births)),
         int(rehearsed[0]),
     )
