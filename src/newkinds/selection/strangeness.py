@@ -10,8 +10,9 @@ trained again without them, its metric too, and then asked about their samples a
 that were kept out as well. A logistic regression with weights that are not negative, so that no sign is ever turned
 around, says how much more probable the signs are of a stranger.
 
-How many strangers there are nobody knows beforehand, so that is estimated from the samples that are asked about
-together (`Frequencies.company`).
+Samples that are asked about together say something about each other: the neighbours of a stranger mostly are
+strangers (`with_neighbours`). How many there are nobody knows beforehand, so that is estimated from them, too
+(`Frequencies.company`).
 """
 
 from collections.abc import Callable, Sequence
