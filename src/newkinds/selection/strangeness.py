@@ -36,6 +36,8 @@ FACETS = 8
 """Parts of a category that are looked at; fewer where it has fewer than `FACET_SAMPLES` for each."""
 FACET_SAMPLES = 3
 FACET_ROUNDS = 5
+USUAL_ROWS = 1 << 11
+"""Samples by which it is told what signs usually are, at even distances."""
 TAKEN_OUT = 0.2
 """Share of the categories that a rehearsal takes out."""
 KEPT_OUT = 0.1
@@ -121,16 +123,18 @@ class Portrait:
         present, places = np.unique(columns, return_inverse=True)
         narrow = np.asarray(_narrow(mapped), dtype=np.float64)
         means = _means(narrow, places, len(present))
+        mean = narrow.mean(axis=0)
         deviations = narrow - means[places]
-        covariance = within_covariance(deviations.T @ deviations, len(narrow) - len(present))
-        scaling = _inverse_root(covariance)
-        scaled = narrow @ scaling
-        middle = scaled.mean(axis=0)
-        around = scaled - middle
-        background = _inverse_root(within_covariance(around.T @ around, len(around) - 1))
+        within = deviations.T @ deviations
+        between = (means - mean) * np.sqrt(np.bincount(places))[:, None]
+        scaling = _inverse_root(within_covariance(within, len(narrow) - len(present)))
+        total = scaling.T @ (within + between.T @ between) @ scaling
+        background = _inverse_root(within_covariance(total, len(narrow) - 1))
+        middle = mean @ scaling
         arrays = (_facets(unit, places), means @ scaling, scaling, middle, background, np.zeros(len(SIGNS)))
         portrait = cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
-        usual = np.where(CENTRED, portrait.signs(partitioner, unit, mapped).mean(axis=0), 0)
+        some = np.linspace(0, len(unit) - 1, min(len(unit), USUAL_ROWS)).astype(np.int64)
+        usual = np.where(CENTRED, portrait.signs(partitioner, unit[some], mapped[some]).mean(axis=0), 0)
         return replace(portrait, usual=usual.astype(np.float32))
 
     def fits(self, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]) -> bool:
@@ -165,7 +169,7 @@ class Portrait:
         squares = (scaled**2).sum(axis=1)[:, None] - 2 * scaled @ means.T + (means**2).sum(axis=1)
         nearest = np.maximum(squares.min(axis=1), 0)
         from_middle = (((scaled - self.middle) @ self.background) ** 2).sum(axis=1)
-        facet = -(np.asarray(unit, dtype=np.float64) @ self.facets.T).max(axis=1)
+        facet = -(np.asarray(unit, dtype=np.float32) @ self.facets.T).max(axis=1)
         signs = np.stack([-logit(highest), -energy, facet, np.sqrt(nearest), nearest - from_middle], axis=1)
         return np.asarray(signs - self.usual)
 
