@@ -96,24 +96,25 @@ UPDATE_CHANGES = Keys(
         "dormant": Items(COUNT),
         "merges": Items(Row((COUNT, COUNT, SHARE))),
         "splits": Items(Row((COUNT, SHARE))),
-        **dict.fromkeys(("arrived", "held", "let_go", "labelled", "moved"), COUNT),
+        **dict.fromkeys(("arrived", "held", "held_before", "let_go", "labelled", "moved"), COUNT),
     }
 )
 """What came of an update; every part may be missing. Replaying reads the version; this is what people are told.
 
 born        new categories, with their samples
 taken_back  ids of categories that were born lately and are no more, each with the one that most of its samples are
-            in now; null if they are held back
+            in now; null if most are held back
 named       id and name of categories that labels named
 grown       id and how many samples joined it
 dormant     ids of categories that no longer get any samples
 merges      two ids of categories that look like one, and how surely
 splits      id of a category that looks like several, and how surely
 arrived     samples that came
-held        samples that are held back, since they are like nothing seen
+held        of these, samples that are held back, since they are like nothing seen
+held_before samples of before that are held back now
 let_go      samples that are no longer kept
 labelled    samples that came with a label
-moved       samples of before that are in another category now
+moved       samples of before that are in another category now, without those that were held back or taken back
 """
 UNDONE = Keys({"entry": COUNT})
 OUTCOMES: dict[str, Shape] = {

@@ -11,12 +11,14 @@ from newkinds.selection.strangeness import (
     CENTRED,
     COMPARED,
     LEAST_CATEGORIES,
+    REHEARSALS,
     TELLING,
     Company,
     Frequencies,
     Portrait,
     Rehearsed,
     Rule,
+    even_blocks,
     learn_strangeness,
     rehearse_strangers,
     with_neighbours,
@@ -118,11 +120,16 @@ def test_neighbours_count():
     assert beside[1:] == pytest.approx(log_ratios[1:], abs=0.8)
     assert with_neighbours(log_ratios[:1], points[:1]) == pytest.approx([-2.0])
     assert with_neighbours(np.empty(0), np.empty((0, 2))).shape == (0,)
-    many = np.random.default_rng(0).normal(size=(COMPARED + 3, 4))
-    alone = many[:, 0]
-    beside = with_neighbours(alone, many)
-    assert beside[:COMPARED] == pytest.approx(with_neighbours(alone[:COMPARED], many[:COMPARED]))
-    assert len(beside) == len(many)
+
+
+def test_many_samples_are_compared_in_even_blocks():
+    assert even_blocks(0) == []
+    assert even_blocks(COMPARED) == [slice(0, COMPARED)]
+    blocks = even_blocks(2 * COMPARED + 1)
+    sizes = [block.stop - block.start for block in blocks]
+    assert len(blocks) == 3
+    assert sum(sizes) == 2 * COMPARED + 1
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_probabilities_of_strange():
@@ -135,7 +142,7 @@ def test_rehearsals_teach_to_tell_samples_of_absent_kinds():
     unit, columns = blobs(20, 30)
     retrain = by_means(unit, columns)
     rehearsals = rehearse_strangers(unit, columns, np.ones(len(unit), bool), retrain, np.random.default_rng(0))
-    assert len(rehearsals) == 4
+    assert len(rehearsals) == REHEARSALS
     for rehearsed in rehearsals:
         assert len(np.unique(rehearsed.columns[rehearsed.is_strange])) == 4
         assert set(rehearsed.columns[rehearsed.is_strange]).isdisjoint(rehearsed.columns[~rehearsed.is_strange])

@@ -73,11 +73,12 @@ def update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> st
     parts = [f"{head}: {', '.join(arrived)}" if arrived else head]
     parts += [
         f"{called(gone)} was taken back: "
-        + ("its samples are held back" if heir is None else f"most of it is in {called(heir)}")
+        + ("most of it is held back" if heir is None else f"most of it is in {called(heir)}")
         for gone, heir in changes.get("taken_back", ())
     ]
     parts += [f"{called(category)} has its name from labels" for category, _ in changes.get("named", ())]
-    n_moved, n_gone = changes.get("moved", 0), changes.get("let_go", 0)
+    n_still, n_moved, n_gone = (changes.get(what, 0) for what in ("held_before", "moved", "let_go"))
+    parts += [f"{n_still:,} of before {'is' if n_still == 1 else 'are'} held back"] if n_still else []
     parts += [f"{counted(n_moved, 'other')} moved"] if n_moved else []
     parts += [f"{counted(n_gone)} {'is' if n_gone == 1 else 'are'} no longer kept"] if n_gone else []
     if dormant := changes.get("dormant"):

@@ -275,7 +275,7 @@ def _update(
     named = frozenset(c["id"] for c in categories.present if c["named"])
     model: CategoryDiscoverer = opened.fitted
     if model.learnt_strangers() is None:  # of an earlier version, or fitted by several processes
-        model = model.with_samples(features[:n_before], model.labels_, earlier.labelled)
+        model = model.with_samples(features[:n_before], model.labels_, earlier.labelled, ~earlier.held)
         model.lam_ = float(chosen["lam"])  # which it is trained again with
     taken = take_in(
         model,
@@ -356,12 +356,10 @@ def _update(
 
 
 def _heir(samples: SampleState, rows: IntArray) -> int | None:
-    """The category that most of these samples are in; None if they are held back."""
-    rows = rows[~samples.held[rows]]
-    if not len(rows):
-        return None
-    ids, counts = np.unique(samples.categories[rows], return_counts=True)
-    return int(ids[counts.argmax()])
+    """The category that more of these samples are in than are held back; None if there is none."""
+    is_held = samples.held[rows]
+    ids, counts = np.unique(samples.categories[rows[~is_held]], return_counts=True)
+    return int(ids[counts.argmax()]) if counts.max(initial=0) > is_held.sum() else None
 
 
 def _window(run: OpenedRun) -> "Window":
@@ -404,9 +402,10 @@ def _changes(
     taken_back: Sequence[int],
 ) -> dict[str, Any]:
     """What changed, for the journal; `past` is what was no longer kept before."""
-    new = samples.categories[n_before:]
+    new, is_held = samples.categories[n_before:], samples.held[n_before:]
     n_new = len(new)
-    joined = {c: int(n) for c, n in zip(*np.unique(new[~samples.held[n_before:]], return_counts=True), strict=True)}
+    joined = {c: int(n) for c, n in zip(*np.unique(new[~is_held], return_counts=True), strict=True)}
+    had_one = ~earlier.held & ~np.isin(earlier.categories, taken_back)
     born = {c["id"] for c in categories.born}
     n_ever = {c["id"]: int((earlier.categories == c["id"]).sum()) for c in categories.present}
     n_ever = {category: n + past.count_of(category) for category, n in n_ever.items()}
@@ -430,9 +429,10 @@ def _changes(
         "grown": [[int(c), n] for c, n in joined.items() if int(c) not in born],
         "dormant": dormant,
         "arrived": n_new,
-        "held": int(samples.held.sum()),
+        "held": int(is_held.sum()),
+        "held_before": int(samples.held[:n_before].sum()),
         "labelled": int(samples.given[n_before:].sum()),
-        "moved": int((samples.categories[:n_before] != earlier.categories).sum()),
+        "moved": int((had_one & (samples.categories[:n_before] != earlier.categories)).sum()),
     }
     return {name: part for name, part in parts.items() if part or name == "arrived"}
 

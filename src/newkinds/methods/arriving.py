@@ -78,7 +78,7 @@ class TakenIn:
         Of held samples, the most probable one.
     held : ndarray of shape (samples,)
     strangeness : ndarray of shape (samples,)
-        0 for samples that were not asked about: they are decided.
+        0 for samples that were not asked about: they are decided, or in a category that was born.
     born : tuple of int
         Ids of categories that strangers or labels made.
     taken_back : tuple of int

@@ -152,7 +152,8 @@ def _metric(
     """
     teaches = (wanted.labels != UNLABELLED) | ~np.isin(wanted.assigned, model.categories_)
     rows = np.flatnonzero(~teaches)
-    teaches[rows] = model.assess(features[rows], wanted.assigned[rows]).confidence >= SURE
+    if len(rows):
+        teaches[rows] = model.assess(features[rows], wanted.assigned[rows]).confidence >= SURE
     return learnt_metric(problem.samples, np.where(teaches, columns, UNLABELLED), past)
 
 

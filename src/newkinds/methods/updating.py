@@ -126,7 +126,7 @@ class _Taking:
         n_samples = len(arrival.features)
         self.is_recent = np.arange(n_samples) >= n_samples - arrival.window.n_recent
         self.young = self._young()
-        self.provisional = self._provisional()
+        self.provisional = self._provisional(model)
         self.is_undecided = self._undecided()
         self.was_there = np.arange(n_samples) < arrival.n_before
         self.categories = arrival.categories.copy()
@@ -134,6 +134,8 @@ class _Taking:
         self.strangeness = np.zeros(n_samples)
         self.born: list[int] = []
         """What labels made, and what is born now or again."""
+        self.is_born = np.zeros(n_samples, dtype=bool)
+        """Their samples, but for those that came to a model that stays as it was."""
         known_to_model = [*model.categories_.tolist(), *np.unique(arrival.categories[self.was_there]).tolist()]
         self.by_labels = wanted.changed - set(known_to_model)
         """Categories that labels of new samples made, until the model is trained with them."""
@@ -163,8 +165,10 @@ class _Taking:
         """The samples that a category had before, without held ones."""
         return np.asarray((self.arrival.categories == category) & ~self.arrival.held)
 
-    def _provisional(self) -> IntArray:
-        """Young categories of few samples, of which no person spoke."""
+    def _provisional(self, model: CategoryDiscoverer) -> IntArray:
+        """Young categories of few samples, of which no person spoke; none if the model cannot find them again."""
+        if model.learnt_strangers() is None:
+            return np.empty(0, dtype=np.int64)
         spoken_of = self.wanted.changed | self.arrival.named
         stays = []
         for category in self.young.tolist():
@@ -244,8 +248,7 @@ class _Taking:
 
     def _asked(self) -> IntArray:
         """Rows of samples that may be strange."""
-        born = np.isin(self.categories, self.born)
-        return np.flatnonzero((self.is_undecided | self.arrival.held) & ~self.arrival.settled & ~born)
+        return np.flatnonzero((self.is_undecided | self.arrival.held) & ~self.arrival.settled & ~self.is_born)
 
     def _was_held(self) -> Mask:
         """Samples that are held back and no longer recent."""
@@ -257,8 +260,7 @@ class _Taking:
         The model is trained again if any were born, or if categories changed or were contradicted.
         """
         pool = np.union1d(self._asked(), np.flatnonzero(np.isin(self.categories, list(self.by_labels))))
-        groups = self._groups(pool, birth_size)
-        ids = self._ids_of(groups)
+        groups, ids = self._groups_with_ids(pool, birth_size)
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
         is_wanted = are_others or bool(self.wanted.changed) or self.is_contradicted
         if not is_wanted and set(ids) == set(self.provisional.tolist()) != set():
@@ -277,6 +279,7 @@ class _Taking:
         self.born += [*born, *self.by_labels]
         present = np.union1d(self.wanted.categories, np.array(born, dtype=np.int64))
         self.wanted = replace(self.wanted, categories=present)
+        self.is_born = np.isin(self.categories, self.born)
         self.train(frozenset(born))
         self._let_small_go(birth_size)
         self.judge()
@@ -286,17 +289,32 @@ class _Taking:
         self.model, self.wanted = self.as_before
         is_free = ~self.arrival.settled & (~self.was_there | self.arrival.held)
         self.categories = np.where(is_free, self._answers(is_free), self.arrival.categories)
+        self.is_born = np.isin(self.arrival.categories, self.provisional) & ~is_free
         for rows, category in zip(groups, ids, strict=True):
             if category is not None:
                 self.categories[rows[is_free[rows]]] = category
         self.born += self.provisional.tolist()
-        self.held[np.isin(self.categories, self.born)] = False
+        self.held[self.is_born] = False
         self.model = self._portrayed(self.model, ~self.held & ~self._is_open())
         self.judge()
 
     def _is_open(self) -> Mask:
         """Undecided samples that are in no category that was born."""
-        return np.asarray(self.is_undecided & ~np.isin(self.categories, self.born))
+        return np.asarray(self.is_undecided & ~self.is_born)
+
+    def _groups_with_ids(self, pool: IntArray, birth_size: int) -> tuple[list[IntArray], list[int | None]]:
+        """Groups of these samples that are a category, and which; provisional ones may be smaller than a birth."""
+        groups = self._groups(pool, self._fewest(birth_size))
+        chosen = [
+            (rows, category)
+            for rows, category in zip(groups, self._ids_of(groups), strict=True)
+            if len(rows) >= birth_size or category in self.provisional
+        ]
+        return [rows for rows, _ in chosen], [category for _, category in chosen]
+
+    def _fewest(self, birth_size: int) -> int:
+        """Samples of the smallest group that is looked for."""
+        return min([birth_size, *(int(self._of(category).sum()) for category in self.provisional.tolist())])
 
     def _ids_of(self, groups: Sequence[IntArray]) -> list[int | None]:
         """The category that each group is already, by a label or provisionally; None where it is born."""
@@ -319,19 +337,21 @@ class _Taking:
     def _let_small_go(self, birth_size: int) -> None:
         """Take back births of which the training left fewer samples than a category has at its birth."""
         sizes = {category: int((self.categories == category).sum()) for category in self.born}
-        small = [category for category in set(self.born) - self.made_by_labels if sizes[category] < birth_size]
+        least = dict.fromkeys(self.provisional.tolist(), self._fewest(birth_size))
+        can_go = set(self.born) - self.made_by_labels
+        small = [category for category in can_go if sizes[category] < least.get(category, birth_size)]
         if not small:
             return
         model = _without(self.model, small)
         gone = np.isin(self.categories, small)
         if gone.any():
             self.categories[gone] = model.predict(self.arrival.features[gone])
-        self.model = model.with_samples(
-            self.arrival.features, self.categories, self.arrival.settled, ~self.held & ~gone
-        )
+        self.born = [category for category in self.born if category not in small]
+        self.is_born = np.isin(self.categories, self.born) & ~gone
+        stays = ~self.held & ~gone & ~self._is_open()
+        self.model = model.with_samples(self.arrival.features, self.categories, self.arrival.settled, stays)
         present = self.model.categories_
         self.wanted = replace(self.wanted, categories=present, became={i: i for i in present.tolist()})
-        self.born = [category for category in self.born if category not in small]
 
     def _groups(self, pool: IntArray, birth_size: int) -> list[IntArray]:
         """Rows of samples, among these, that are a category."""
@@ -384,6 +404,7 @@ class _Taking:
         self.categories[rows] = self.model.labels_
         if not takes_part.all():
             self.categories[~takes_part] = self.model.predict(self.arrival.features[~takes_part])
+        self.is_born = np.isin(self.categories, self.born)
         present = self.wanted.categories.tolist()
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
         self.by_labels, self.is_contradicted, self.is_trained = frozenset(), False, True
@@ -407,9 +428,9 @@ class _Taking:
         """Decided samples that the model is sure of, in categories that nobody changed."""
         steady = ~self.is_undecided & ~self.held & ~self.arrival.settled & ~np.isin(self.categories, list(changed))
         rows = np.flatnonzero(steady & np.isin(self.categories, self.model.categories_))
-        sure = self.model.assess(self.arrival.features[rows], self.categories[rows]).confidence >= SURE
         steady[:] = False
-        steady[rows[sure]] = True
+        if len(rows):
+            steady[rows] = self.model.assess(self.arrival.features[rows], self.categories[rows]).confidence >= SURE
         return steady
 
     def _rehearses(self) -> bool:
@@ -440,6 +461,7 @@ def _without(model: CategoryDiscoverer, categories: npt.ArrayLike) -> CategoryDi
     """The model without some of its categories, not trained again."""
     stays = ~np.isin(model.categories_, categories)
     model = copy(model)
+    model._excerpt = None  # in which categories have other places
     model.weights_, model.categories_ = model.weights_[stays], model.categories_[stays]
     model.n_categories_ = len(model.categories_)
     model.set_params(n_categories=model.n_categories_)

@@ -13,11 +13,11 @@ from newkinds.labels import IntArray
 from newkinds.runtime import n_processes
 from newkinds.selection.problem import Problem
 from newkinds.selection.strangeness import (
-    COMPARED,
     REHEARSED,
     Company,
     Portrait,
     Retrain,
+    even_blocks,
     with_neighbours,
 )
 from newkinds.selection.strangers import Strangers, learn_strangers
@@ -92,7 +92,7 @@ class Wary:
 
         How many strangers there are is estimated from the samples that are asked about together, and the most
         alike of these count for each other. If `share` says it, each sample is told by itself. Of a model with too
-        few categories to rehearse with, and of one saved by an earlier version, it is 1 less the confidence.
+        few categories to rehearse with, and of one saved by an earlier version, it is always 1 less the confidence.
 
         Parameters
         ----------
@@ -117,8 +117,7 @@ class Wary:
         if strangers is None:
             return None
         alone, beside = np.empty(len(features)), np.empty(len(features))
-        for first in range(0, len(features), COMPARED):
-            rows = slice(first, first + COMPARED)
+        for rows in even_blocks(len(features)):
             unit, mapped = self._unit_and_mapped(np.asarray(features[rows]))
             if not strangers.portrait.fits(unit, mapped):
                 raise InputError("the saved model's description of its categories does not fit its features")

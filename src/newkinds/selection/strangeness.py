@@ -17,6 +17,7 @@ strangers (`with_neighbours`). How many there are nobody knows beforehand, so th
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,7 @@ TAKEN_OUT = 0.2
 KEPT_OUT = 0.1
 """Share of the other samples that it keeps out, to be asked about. The fewer a model was trained with, the stranger
 other samples look to it, and a fit lacks none of them."""
-REHEARSALS = 4
+REHEARSALS = 6
 LEAST_CATEGORIES = 4
 """With fewer categories of `LEAST_SAMPLES` there is nothing to rehearse with."""
 LEAST_SAMPLES = 4
@@ -59,7 +60,7 @@ BESIDE = 0.3
 BESIDE_OF = 50
 """... and half as much among so many: a few samples have no near neighbours."""
 COMPARED = 1 << 12
-"""Samples that are compared with one another; of more, those that come together."""
+"""Samples that are compared with one another, at most; of more, those that come together."""
 COMPARED_ROWS = 1 << 10
 """Of these, at a time."""
 RATIOS = np.linspace(-10.0, 10.0, 81)
@@ -388,17 +389,14 @@ def learn_strangeness(rehearsals: Sequence[Rehearsed]) -> tuple[Rule, Frequencie
     return rule, Frequencies.of(np.concatenate(ratios)[teaches], is_strange[teaches])
 
 
+def even_blocks(n: int) -> list[slice]:
+    """Samples, of so many, that are compared with one another."""
+    ends = np.linspace(0, n, -(-n // COMPARED) + 1).astype(np.int64).tolist()
+    return [slice(first, end) for first, end in pairwise(ends)]
+
+
 def with_neighbours(log_ratios: FloatArray, directions: FloatArray) -> FloatArray:
     """Log ratios of samples that are asked about together, in which those of their neighbours count."""
-    return np.concatenate(
-        [
-            _with_neighbours(log_ratios[first : first + COMPARED], directions[first : first + COMPARED])
-            for first in range(0, max(len(log_ratios), 1), COMPARED)
-        ]
-    )
-
-
-def _with_neighbours(log_ratios: FloatArray, directions: FloatArray) -> FloatArray:
     n = len(log_ratios)
     k = min(NEIGHBOURS, n - 1)
     if k < 1:
