@@ -467,6 +467,14 @@ def test_where_every_sample_has_a_label_kinds_are_born_and_made(metric: str, tmp
     assert (made["name"], made["size"]) == ("moth", 24)
 
 
+def test_small_kinds_are_born_however_many_samples_were_let_go(run: Path) -> None:
+    """Those that are kept are trained with, and say which kinds are small."""
+    update(run, arrivals(0, KINDS, 300, seed=2), keep=30)
+    update(run, arrivals(0, KINDS, 300, seed=3), keep=30)
+    [born] = update(run, arrivals(KINDS, 1, 16), keep=30).changes["born"]
+    assert born["size"] == 16
+
+
 def test_a_kind_born_smaller_than_others_have_to_be_stays(run: Path) -> None:
     """The least size is of births."""
     few, _ = blobs(1, 5, seed=1, first=KINDS)

@@ -396,7 +396,7 @@ class _Taking:
             wanted,
             lam=self.setting.lam,
             temperature=self.setting.temperature,
-            shares=self._shares(),
+            shares=self._shares(rows),
             training=UPDATE_TRAINING,
             as_sure=(~self.is_undecided & ~self.arrival.settled)[rows],
             past=self.past,
@@ -409,14 +409,14 @@ class _Taking:
         self.wanted = replace(self.wanted, became={i: i for i in present}, changed=frozenset())
         self.by_labels, self.is_contradicted, self.is_trained = frozenset(), False, True
 
-    def _shares(self) -> npt.NDArray[np.float64]:
-        """Relative sizes: as the run has them, but smaller where a category has few samples yet.
+    def _shares(self, rows: IntArray) -> npt.NDArray[np.float64]:
+        """Relative sizes: as the run has them, but smaller where a category has few of these samples yet.
 
         Drawn to an even size, a category of ten samples among large ones would take samples of its neighbours, and
         one that is born larger than others would lose its own to them.
         """
         ids = self.wanted.categories
-        sizes = np.bincount(np.searchsorted(ids, self.categories), minlength=len(ids)) + self.past.counts_of(ids)
+        sizes = np.bincount(np.searchsorted(ids, self.categories[rows]), minlength=len(ids))
         shares = expected_shares(self.size_ratio, len(self.wanted.known), len(ids))
         even = np.ones(len(ids)) if shares is None else shares
         relative = sizes / max(float(np.median(sizes[sizes > 0])), 1.0)
