@@ -207,7 +207,7 @@ def test_every_name_stands_for_something_and_everything_has_its_name() -> None:
     assert set(get_args(names.Classifier)) < set(METHODS)
 
 
-PARTS_OF_METHODS = ("refitting", "regrouping", "updating", "wariness")
+PARTS_OF_METHODS = ("arriving", "refitting", "regrouping", "updating", "wariness")
 """Files that are about fitted models of any method."""
 
 

@@ -18,7 +18,7 @@ from newkinds.journal import read_journal
 from newkinds.run_folder import read_predictions
 from tests.blobs import blobs
 from tests.commands.command_line import PATIENCE, command, fail, invoke, rows_of, succeed
-from tests.editing.test_updating import KINDS, LABELS, X
+from tests.editing.living import KINDS, LABELS, X
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import newkinds
+from tests.editing import living
 
 N, WIDTH, KINDS = 120, 8, 6
 TRUTH = np.arange(N) % KINDS
@@ -28,3 +29,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(made: Path, tmp_path: Path) -> Path:
     """A run folder of the test's own."""
     return Path(shutil.copytree(made, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def grows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder to which more samples come; read it, but do not change it."""
+    discovery = newkinds.discover(living.X, living.LABELS, n_categories=living.KINDS, lam=0.1, temperature=25.0)
+    return discovery.save(tmp_path_factory.mktemp("living") / "run", with_map=False)

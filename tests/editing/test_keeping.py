@@ -15,8 +15,8 @@ from newkinds.journal import read_journal
 from newkinds.run_folder import read_predictions, read_record, read_run, verify_run
 from newkinds.standing import SampleState
 from tests.blobs import blobs
-from tests.editing.test_updating import KINDS, LABELS, TRUTH, arrivals
-from tests.editing.test_updating import X as FITTED
+from tests.editing.living import KINDS, LABELS, TRUTH, arrivals
+from tests.editing.living import X as FITTED
 
 ALL, KEEP = KINDS * 24, 10
 

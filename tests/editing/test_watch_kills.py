@@ -23,8 +23,8 @@ from newkinds.editing.waiting import waiting_samples
 from newkinds.editing.watching import Watch
 from newkinds.run_folder import read_predictions, read_run, verify_run
 from tests.blobs import blobs
+from tests.editing.living import KINDS, LABELS, X
 from tests.editing.test_kills import SYSTEM_CALLS
-from tests.editing.test_updating import KINDS, LABELS, X
 
 pytestmark = pytest.mark.slow
 
