@@ -300,7 +300,10 @@ def read_predictions(run: str | Path, record: dict[str, Any] | None = None, *, p
 
 
 def read_table(folder: Path, record: dict[str, Any], version: str | None, *, pictures: bool = False) -> "pa.Table":
-    """`predictions.parquet` of a run or a version as it was written, checked against that one's record."""
+    """`predictions.parquet` of a run or a version as it was written, checked against that one's record.
+
+    This thread reads it: PyArrow's own, which read an open file, may abort a program that ends soon after.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -311,7 +314,7 @@ def read_table(folder: Path, record: dict[str, Any], version: str | None, *, pic
         with open_file(path) as file, pq.ParquetFile(file) as table_file:
             n_rows = table_file.metadata.num_rows
             columns = [name for name in table_file.schema_arrow.names if pictures or name != PICTURES]
-            table = table_file.read(columns) if n_rows == n_samples else None
+            table = table_file.read(columns, use_threads=False) if n_rows == n_samples else None
         if table is not None:
             table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, NotImplementedError) as error:
@@ -408,7 +411,7 @@ def read_pictures(run: str | Path, record: dict[str, Any], rows: "Sequence[int]"
                 n_rows = table_file.metadata.row_group(group).num_rows
                 wanted = [row for row in rows if first <= row < first + n_rows]
                 if wanted:
-                    column = table_file.read_row_group(group, [PICTURES])[PICTURES]
+                    column = table_file.read_row_group(group, [PICTURES], use_threads=False)[PICTURES]
                     taken = pc.take(column, pa.array([row - first for row in wanted])).to_pylist()
                     pictures |= dict(zip(wanted, taken, strict=True))
                 first += n_rows
