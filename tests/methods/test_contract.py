@@ -265,7 +265,7 @@ def test_bad_input_is_refused_with_a_reason(name: str, case: str) -> None:
 @pytest.mark.parametrize("parameter", ["n_init", "temperature"])
 def test_restarts_and_temperature_are_checked_where_there_are_any(name: str, parameter: str) -> None:
     if parameter not in make(name).get_params():
-        pytest.skip("it has none")
+        pytest.skip(f"{name} has no parameter {parameter}")
     with pytest.raises(ValueError, match=f"'{parameter}' parameter"):
         make(name, **{parameter: 0}).fit(np.eye(3), [0, 1, -1])
 

@@ -128,7 +128,7 @@ def test_no_address_leads_to_another_file(path, digits_client):
 
 
 def test_photos_come_from_the_runs_own_folder_only(photos_run, tmp_path):
-    pytest.importorskip("PIL")
+    pytest.importorskip("PIL", reason="photos need Pillow: the extra images")
     photos = tmp_path / "photos"
     photos.mkdir()
     picture = webp(np.full((20, 30, 3), 200, dtype=np.uint8))

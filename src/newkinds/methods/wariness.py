@@ -31,6 +31,7 @@ FOR_EACH_CATEGORY = 30
 """Samples that an excerpt has at least for each category."""
 AT_LEAST = 10
 """Samples of every category that an excerpt has, where it has so many."""
+
 FloatArray = npt.NDArray[np.float64]
 
 
