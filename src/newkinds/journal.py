@@ -182,20 +182,31 @@ class Entry:
 class Journal:
     """The journal of a run, read once; then only what was added since.
 
+    Parameters
+    ----------
+    folder : Path
+        The run.
+    as_of : int, optional
+        Only so many entries, the first ones, and nothing that was or is added.
+
     Attributes
     ----------
     entries : list of Entry
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, as_of: int | None = None) -> None:
         self.path = folder / JOURNAL_FILE
         self.entries: list[Entry] = []
+        self._as_of: int | None = None
         self._n_bytes = 0
         """How far the file was read: to the end of a line."""
         self.refresh()
+        self.entries, self._as_of = first_entries(self.entries, as_of), as_of
 
     def refresh(self) -> list[Entry]:
         """Read what somebody added since, and return it."""
+        if self._as_of is not None:
+            return []
         if not os.path.lexists(self.path):
             if self._n_bytes:
                 raise InputError(f"{self.path} is gone; it had {len(self.entries)} entries")
@@ -246,9 +257,9 @@ class Journal:
         return entry
 
 
-def read_journal(folder: Path) -> tuple[Entry, ...]:
-    """The entries of a run's journal, in order; none where there is no journal."""
-    return tuple(Journal(folder).entries)
+def read_journal(folder: Path, as_of: int | None = None) -> tuple[Entry, ...]:
+    """The entries of a run's journal, in order; none where there is no journal. With `as_of` the first so many."""
+    return tuple(Journal(folder, as_of).entries)
 
 
 def append_entry(
@@ -283,6 +294,15 @@ def effective_entries(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry
             done.append(entry)
             undone.clear()
     return done, undone
+
+
+def first_entries(entries: list[Entry], n: int | None) -> list[Entry]:
+    """So many, the first ones; by default all."""
+    if n is None:
+        return entries
+    if not 0 <= n <= len(entries):
+        raise InputError(f"the journal has {len(entries)} entries; got {n}")
+    return entries[:n]
 
 
 def since_version(done: Sequence[Entry]) -> tuple[str | None, list[Entry]]:

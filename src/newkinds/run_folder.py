@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newkinds.errors import InputError
-from newkinds.journal import JOURNAL_FILE, Entry, effective_entries, read_journal, since_version
+from newkinds.journal import JOURNAL_FILE, effective_entries, read_journal, since_version
 from newkinds.names import listed
 from newkinds.run_record import CHECKED_FILES, OPTIONAL_FILES, format_record, is_version, open_file, parse_record
 from newkinds.run_record import FEATURES_FILE as FEATURES_FILE
@@ -105,7 +105,7 @@ def read_run(run: str | Path, as_of: int | None = None) -> dict[str, Any]:
     """
     folder = Path(run)
     first = read_record(folder)
-    entries = _first_entries(read_journal(folder), as_of)
+    entries = read_journal(folder, as_of)
     version, later = since_version(effective_entries(entries)[0])
     base = first if version is None else read_record(folder, version)
     return {**standing(base, later), "journal": {"entries": len(entries), "version": version}}
@@ -154,14 +154,6 @@ def _place(run: str | Path, version: str | None) -> Path:
     if not is_version(version):
         raise InputError(f"{run} has no version {version!r}: versions are numbers such as 0002")
     return Path(run, VERSIONS, version)
-
-
-def _first_entries(entries: "Sequence[Entry]", n: int | None) -> "Sequence[Entry]":
-    if n is None:
-        return entries
-    if not 0 <= n <= len(entries):
-        raise InputError(f"the journal has {len(entries)} entries; got {n}")
-    return entries[:n]
 
 
 def write_run(folder: Path, record: dict[str, Any]) -> None:

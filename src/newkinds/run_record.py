@@ -216,7 +216,7 @@ RECORD = Keys(
         "suspected_labels": OrNull(Items(Row((COUNT, COUNT, SHARE)))),
         "parent": Keys({"run": TEXT, "entry": COUNT}),
         "last": Keys({"id": COUNT, "key": COUNT}),
-        "window": Keys({"recent": COUNT, "born": Items(COUNT)}),
+        "window": Keys({"recent": COUNT, "born": Items(COUNT)}, {"since": COUNT}),
         "samples": VERSION,
     },
 )

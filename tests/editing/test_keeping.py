@@ -164,7 +164,7 @@ def test_kinds_are_dormant_by_all_that_ever_came(run: Path) -> None:
 def test_no_more_versions_are_kept_than_asked(run: Path) -> None:
     refit(run)  # version 4, with the samples of 3
     for seed in (5, 6):
-        update(run, arrivals(0, 1, 5, seed=seed), keep=KEEP, keep_versions=2)
+        update(run, arrivals(0, 1, 50, seed=seed), keep=KEEP, keep_versions=2)
     assert sorted(path.name for path in (run / "versions").iterdir()) == ["0005", "0006"]
     assert read_journal(run)[-1].arguments["keep_versions"] == 2
     undo(run)
@@ -176,9 +176,20 @@ def test_no_more_versions_are_kept_than_asked(run: Path) -> None:
     assert EditedRun(run).version == "0005"
     verify_run(run)
     newkinds.open_run(run).save(run.parent / "copy")
-    done = update(run, arrivals(0, 1, 5, seed=7), keep_versions=1)
+    done = update(run, arrivals(0, 1, 50, seed=7), keep_versions=1)
     assert done.entry is not None
     assert [path.name for path in (run / "versions").iterdir()] == [done.entry.version]
+
+
+def test_the_version_before_a_batch_is_kept_until_its_end(run: Path) -> None:
+    before = read_run(run)["journal"]["version"]
+    for seed in (5, 6):
+        last = update(run, arrivals(0, 1, 5, seed=seed), keep_versions=1).entry
+        assert last is not None
+        assert {path.name for path in (run / "versions").iterdir()} == {before, last.version}
+        assert EditedRun(run).before_batch.version == before
+    update(run, arrivals(0, 1, 50, seed=7), keep_versions=1)
+    assert len(list((run / "versions").iterdir())) == 1
 
 
 def test_samples_of_a_version_that_is_kept_stay(run: Path) -> None:

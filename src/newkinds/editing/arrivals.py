@@ -52,18 +52,26 @@ class ArrivingCategories:
         """Suggest names for those that came."""
         if not self.born:
             return
-        ids = np.array([c["id"] for c in self.all])
+        ids = [c["id"] for c in self.all]
         n_known = sum(c["kind"] == "known" for c in self.all)
         columns = np.searchsorted(ids, categories)
         suggestions = suggest_names(features, columns, [c["name"] for c in self.all], n_known, texts)
-        first = len(self.present)
         self.born = [
-            {**category, "suggestion": suggestions.get(first + place)} for place, category in enumerate(self.born)
+            {**category, "suggestion": suggestions.get(ids.index(category["id"]))} for category in self.born
         ]
+
+    def end_with(self, ids: IntArray, before_batch: Sequence[dict[str, Any]]) -> None:
+        """Leave those that there are in the end; of those before the batch, what was taken back may be again."""
+        there = set(ids.tolist())
+        is_here = {c["id"] for c in self.all}
+        again = [category for category in before_batch if category["id"] not in is_here]
+        self.born = [c for c in [*again, *self.born] if c["id"] in there]
+        self.present = [c for c in self.present if c["id"] in there]
 
     @property
     def all(self) -> list[dict[str, Any]]:
-        return [*self.present, *self.born]
+        """In the order of their ids."""
+        return sorted([*self.present, *self.born], key=lambda category: int(category["id"]))
 
 
 def checked_ids(run: OpenedRun, arrivals: FeatureSet) -> list[str]:

@@ -28,6 +28,7 @@ from newkinds.run_folder import (
     check_file,
     expected_checksum,
     find_category,
+    has_version,
     read_record,
     read_table,
     run_file,
@@ -56,6 +57,8 @@ class OpenedRun:
     ----------
     run : path
         A run folder.
+    as_of : int, optional
+        The run as it stood after that entry of the journal, to be read only.
 
     Attributes
     ----------
@@ -66,10 +69,10 @@ class OpenedRun:
         The whole journal.
     """
 
-    def __init__(self, run: str | Path) -> None:
+    def __init__(self, run: str | Path, as_of: int | None = None) -> None:
         self.folder = Path(run).resolve()
         self.first_record = read_record(self.folder)
-        self._journal = Journal(self.folder)
+        self._journal = Journal(self.folder, as_of)
         self._last = last_used(self.first_record, self._journal.entries)
         self._done: list[Entry] = []
         self._undone: list[Entry] = []
@@ -101,6 +104,26 @@ class OpenedRun:
     def done_since_refit(self) -> list[Entry]:
         """The same since the present version was made."""
         return since_version(self._done)[1]
+
+    @property
+    def batch_since(self) -> int | None:
+        """The entry of the journal after which the batch of arrivals began that goes on.
+
+        None if none does: not either where somebody has edited the run since, or where what it was is not kept.
+        """
+        since = self._base.get("window", {}).get("since")
+        if since is None:
+            return None
+        before, _ = effective_entries(self.entries[:since])
+        goes_on = self._done[: len(before)] == before
+        goes_on &= all(entry.op == "update" for entry in self._done[len(before) :])
+        return since if goes_on and has_version(self.folder, since_version(before)[0]) else None
+
+    @property
+    def before_batch(self) -> "OpenedRun":
+        """The run as it was before the batch of arrivals that goes on; if none does, as it is."""
+        since = self.batch_since
+        return self if since is None else OpenedRun(self.folder, since)
 
     @property
     def undoable(self) -> Entry | None:

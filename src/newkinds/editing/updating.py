@@ -248,7 +248,7 @@ def _update(
     reason: str = "",
 ) -> Update:
     """See `update`; the run is up to date. `arguments` are what the journal says of the source."""
-    from newkinds.methods.arriving import Arrival
+    from newkinds.methods.arriving import Arrival, Lately, is_whole
     from newkinds.methods.refitting import Wanted
     from newkinds.methods.updating import take_in
     from newkinds.selection.births import BIRTH_SIZE
@@ -262,24 +262,38 @@ def _update(
     past = opened.past or Past.empty(features.shape[1])
     categories = ArrivingCategories(list(opened.record["categories"]), opened.last_used)
     settled_new = take_labels(opened, arrivals, categories)
-    taught = supervision(opened, np.asarray(opened.fitted._unit(features[:n_before]), dtype=np.float32))
-    is_settled = np.concatenate([taught.labels != UNLABELLED, settled_new != UNLABELLED])
-    before = np.concatenate([earlier.categories, settled_new])
-    held = np.concatenate([earlier.held, np.zeros(len(arrivals), dtype=bool)])
-    present = np.array([c["id"] for c in categories.all], dtype=np.int64)
+    start = opened.before_batch
+    old = start.samples
+    n_old, n_all = len(old.categories), len(features)
+    n_batch = n_all - n_old
+    settled_lately = np.where(earlier.labelled, earlier.categories, UNLABELLED)[n_old:]
+    settled = np.concatenate([settled_lately, settled_new])
+    taught = supervision(start, np.asarray(start.fitted._unit(features[:n_old]), dtype=np.float32))
+    before = np.concatenate([old.categories, settled])
+    by_labels = frozenset(settled[settled != UNLABELLED].tolist()) - {c["id"] for c in start.record["categories"]}
+    wanted_ids = by_labels | {c["id"] for c in start.record["categories"]}
+    present = np.array(sorted(wanted_ids), dtype=np.int64)
     known = np.array([c["id"] for c in categories.all if c["kind"] == "known"], dtype=np.int64)
-    became = lineage(opened.fitted.categories_.tolist(), opened.done_since_refit)
-    labelled_born = frozenset(c["id"] for c in categories.born)
-    wanted = Wanted(present, known, before, before, became, labelled_born | taught.changed)
-    window = _window(opened).with_arrival(n_before, len(arrivals))
-    named = frozenset(c["id"] for c in categories.present if c["named"])
-    model: CategoryDiscoverer = opened.fitted
+    became = lineage(start.fitted.categories_.tolist(), start.done_since_refit)
+    wanted = Wanted(present, known, before, before, became, by_labels | taught.changed)
+    model: CategoryDiscoverer = start.fitted
     if model.learnt_strangers() is None:  # of an earlier version, or fitted by several processes
-        model = model.with_samples(features[:n_before], model.labels_, earlier.labelled, ~earlier.held)
+        model = model.with_samples(features[:n_old], model.labels_, old.labelled, ~old.held)
         model.lam_ = float(chosen["lam"])  # which it is trained again with
+    arrival = Arrival(
+        features,
+        before,
+        np.concatenate([taught.labels != UNLABELLED, settled != UNLABELLED]),
+        np.concatenate([old.held, np.zeros(n_batch, dtype=bool)]),
+        n_old,
+        _window(start).with_arrival(n_old, n_batch),
+        named=frozenset(c["id"] for c in categories.present if c["named"]),
+        lately=None if start is opened else Lately(opened.fitted, earlier.categories, earlier.held),
+        is_whole=is_whole(n_batch, n_all),
+    )
     taken = take_in(
         model,
-        Arrival(features, before, is_settled, held, n_before, window, named),
+        arrival,
         wanted,
         categories.bear,
         lam=float(chosen["lam"]),
@@ -287,26 +301,26 @@ def _update(
         birth_size=BIRTH_SIZE if limits.birth_size is None else limits.birth_size,
         past=past,
     )
-    there = set(taken.model.categories_.tolist())
     names = {c["id"]: c["name"] for c in categories.all}
-    categories.born = [c for c in categories.born if c["id"] in there]
-    categories.present = [c for c in categories.present if c["id"] not in taken.taken_back]
+    categories.end_with(taken.model.categories_, start.record["categories"])
     samples = _samples(earlier, taken, settled_new, features, known)
     changes = _changes(categories, earlier, samples, past, n_before, taken.taken_back)
     table, model = joined_table(opened, arrivals, ids), taken.model
-    if limits.keep is not None:
-        kept = kept_rows(samples, table["id"].to_pylist(), limits.keep)
+    kept = None if limits.keep is None else kept_rows(samples, table["id"].to_pylist(), limits.keep)
+    is_over = kept is not None and is_whole(n_all - len(kept), n_all)
+    goes_on = out is None and not (arrival.is_whole or is_over)
+    if kept is not None and not goes_on:
         goes = np.ones(len(features), dtype=bool)
         goes[kept] = False
         changes |= {"let_go": n_gone} if (n_gone := int(goes.sum())) else {}
         goes &= ~samples.held  # which are of no category, and teach nothing
         past = past.with_samples(features[goes], samples.categories[goes])
         samples = SampleState(**{name: array[kept] for name, array in vars(samples).items()})
-        n_recent = int((kept >= len(features) - window.n_recent).sum())
+        n_recent = int((kept >= n_all - taken.window.n_recent).sum())
         features, table = features[kept], table.take(pa.array(kept))
         model.labels_ = samples.categories
     else:
-        n_recent = window.n_recent
+        n_recent = taken.window.n_recent
     unit = (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float16)
     categories.suggest(
         unit, samples.categories, table["text"].to_pylist() if "text" in table.column_names else None
@@ -316,6 +330,8 @@ def _update(
     places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
     record["window"] = {"recent": n_recent, "born": sorted(taken.window.born)}
+    if goes_on:
+        record["window"]["since"] = len(start.entries)
     record |= {
         "chosen": {
             **record["chosen"],

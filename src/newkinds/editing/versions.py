@@ -266,12 +266,15 @@ def add_version(
 
 
 def forget_versions(run: OpenedRun, keep_versions: int) -> None:
-    """Remove all but the last versions of a run and those whose samples they use: one can go back no further."""
+    """Remove all but the last versions of a run: one can go back no further.
+
+    Those stay, too, whose samples they use, and that before the batch that goes on.
+    """
     with run.held():
         there = [
             version for entry in run.entries if (version := entry.version) and has_version(run.folder, version)
         ]
-        stays = {*sorted(there, key=int)[-keep_versions:], *filter(None, [run.version])}
+        stays = {*sorted(there, key=int)[-keep_versions:], *filter(None, [run.version, run.before_batch.version])}
         stays |= {samples for version in stays if (samples := read_record(run.folder, version).get("samples"))}
         for version in there:
             if version not in stays:

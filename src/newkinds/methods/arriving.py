@@ -11,14 +11,24 @@ from newkinds.methods.base import CategoryDiscoverer
 Mask = npt.NDArray[np.bool_]
 RECENT = 0.2
 """Share of the samples, the last ones, that are recent. What arrives at once always is."""
+BATCH = 0.1
+"""Share of all samples from which those that came one after another are a whole batch, which is taken in for good.
+
+In smaller ones kinds come in pieces; in larger ones many kinds are told in a metric that knows none of them."""
+
+
+def is_whole(n_batch: int, n_all: int) -> bool:
+    """Whether so many samples, of all that there are then, are a whole batch."""
+    return n_batch >= BATCH * n_all
 
 
 @dataclass(frozen=True)
 class Window:
     """What came last, and is looked at again together with what comes next.
 
-    Whether a kind comes in one arrival or in ten should make no difference. So a category that was born of few
-    samples is provisional: more of them may show that it is a part of something else, or two kinds.
+    Whether a kind comes in one arrival or in ten should make no difference. So arrivals are taken in together until
+    they are a whole batch, each time from the model before it. And a category that was born of few samples is
+    provisional: more of them may show that it is a part of something else, or two kinds.
 
     Attributes
     ----------
@@ -38,8 +48,25 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Lately:
+    """A collection as it was after the last arrival of a batch that goes on.
+
+    Attributes
+    ----------
+    model : CategoryDiscoverer
+    categories : ndarray of shape (samples,)
+        Ids, of all samples but those that come now.
+    held : ndarray of shape (samples,)
+    """
+
+    model: CategoryDiscoverer
+    categories: IntArray
+    held: Mask
+
+
+@dataclass(frozen=True)
 class Arrival:
-    """Samples of a collection, the new ones last.
+    """Samples of a collection, the new ones last: all of a batch.
 
     Attributes
     ----------
@@ -56,6 +83,10 @@ class Arrival:
         With the new samples.
     named : frozenset of int
         Ids of categories that a person has named: they are there for good.
+    lately : Lately, optional
+        If samples of the batch came before.
+    is_whole : bool
+        Whether the batch ends with it.
     """
 
     features: npt.NDArray[np.float32]
@@ -65,6 +96,8 @@ class Arrival:
     n_before: int
     window: Window
     named: frozenset[int] = frozenset()
+    lately: Lately | None = None
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -80,9 +113,9 @@ class TakenIn:
     strangeness : ndarray of shape (samples,)
         0 for samples that were not asked about: they are decided, or in a category that was born.
     born : tuple of int
-        Ids of categories that strangers or labels made.
+        Ids of categories that strangers or labels made, and that were not there lately.
     taken_back : tuple of int
-        Ids of provisional categories that are no more.
+        Ids of categories that were there lately and are no more.
     window : Window
     """
 

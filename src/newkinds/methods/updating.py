@@ -129,6 +129,10 @@ class _Taking:
         self.provisional = self._provisional(model)
         self.is_undecided = self._undecided()
         self.was_there = np.arange(n_samples) < arrival.n_before
+        self.tentative = self._tentative()
+        self.small = {category: self._of(category) for category in self.provisional.tolist()}
+        self.small |= {category: self._of_lately(category) for category in self.tentative.tolist()}
+        """Categories that may be taken back, and the samples that they had."""
         self.categories = arrival.categories.copy()
         self.held = arrival.held.copy()
         self.strangeness = np.zeros(n_samples)
@@ -140,6 +144,9 @@ class _Taking:
         self.by_labels = wanted.changed - set(known_to_model)
         """Categories that labels of new samples made, until the model is trained with them."""
         self.made_by_labels = frozenset(self.by_labels)
+        there = np.setdiff1d(wanted.categories, list(self.by_labels))
+        there = there if arrival.lately is None else arrival.lately.model.categories_
+        self.there_lately = frozenset(there.tolist())
         self.is_trained = False
         self.as_before = model, wanted
         self.model = self._judging(model)
@@ -177,6 +184,20 @@ class _Taking:
             if is_small and category not in spoken_of and not self.arrival.settled[mine].any():
                 stays.append(category)
         return np.array(stays, dtype=np.int64)
+
+    def _tentative(self) -> IntArray:
+        """Categories that were born earlier in the batch."""
+        lately = self.arrival.lately
+        there = np.empty(0, dtype=np.int64) if lately is None else lately.model.categories_
+        return np.setdiff1d(there, self.wanted.categories)
+
+    def _of_lately(self, category: int) -> Mask:
+        """The samples that a category had lately, without held ones."""
+        lately = self.arrival.lately
+        assert lately is not None  # or nothing would be tentative
+        mine = np.zeros(len(self.arrival.features), dtype=bool)
+        mine[: len(lately.categories)] = (lately.categories == category) & ~lately.held
+        return mine
 
     def _undecided(self) -> Mask:
         """Which samples may be of a category that is not there yet: those of provisional ones, and recent ones.
@@ -263,7 +284,9 @@ class _Taking:
         groups, ids = self._groups_with_ids(pool, birth_size)
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
         is_wanted = are_others or bool(self.wanted.changed) or self.is_contradicted
-        if not is_wanted and set(ids) == set(self.provisional.tolist()) != set():
+        ends_with_births = self.arrival.is_whole and bool(len(self.tentative))
+        """It is trained then as if the batch had come at once."""
+        if not is_wanted and not ends_with_births and set(ids) == self._small_lately() != set():
             self._stay(groups, ids)
             return
         born = []
@@ -284,16 +307,30 @@ class _Taking:
         self._let_small_go(birth_size)
         self.judge()
 
+    def _small_lately(self) -> set[int]:
+        """Categories that may be taken back, but for those that were."""
+        return set(self.small) & self.there_lately
+
     def _stay(self, groups: Sequence[IntArray], ids: Sequence[int | None]) -> None:
-        """Leave the model as it was, since all provisional categories are there again, and no other."""
+        """Leave the model as it was lately, since all its small categories are there again, and no other."""
         self.model, self.wanted = self.as_before
-        is_free = ~self.arrival.settled & (~self.was_there | self.arrival.held)
-        self.categories = np.where(is_free, self._answers(is_free), self.arrival.categories)
-        self.is_born = np.isin(self.arrival.categories, self.provisional) & ~is_free
+        categories, held, was_there = self.arrival.categories, self.arrival.held, self.was_there
+        if (lately := self.arrival.lately) is not None:
+            self.model = lately.model
+            present = self.model.categories_
+            self.wanted = replace(self.wanted, categories=present, became={int(i): int(i) for i in present})
+            n_lately = len(lately.categories)
+            was_there = np.arange(len(categories)) < n_lately
+            categories = np.concatenate([lately.categories, categories[n_lately:]])
+            held = np.concatenate([lately.held, held[n_lately:]])
+        is_free = ~self.arrival.settled & (~was_there | held)
+        self.categories = np.where(is_free, self._answers(is_free), categories)
+        small = sorted(self._small_lately())
+        self.is_born = np.isin(categories, small) & ~is_free
         for rows, category in zip(groups, ids, strict=True):
             if category is not None:
                 self.categories[rows[is_free[rows]]] = category
-        self.born += self.provisional.tolist()
+        self.born += small
         self.held[self.is_born] = False
         self.model = self._portrayed(self.model, ~self.held & ~self._is_open())
         self.judge()
@@ -308,36 +345,36 @@ class _Taking:
         chosen = [
             (rows, category)
             for rows, category in zip(groups, self._ids_of(groups), strict=True)
-            if len(rows) >= birth_size or category in self.provisional
+            if len(rows) >= birth_size or category in self.small
         ]
         return [rows for rows, _ in chosen], [category for _, category in chosen]
 
     def _fewest(self, birth_size: int) -> int:
         """Samples of the smallest group that is looked for."""
-        return min([birth_size, *(int(self._of(category).sum()) for category in self.provisional.tolist())])
+        return min([birth_size, *(int(mine.sum()) for mine in self.small.values())])
 
     def _ids_of(self, groups: Sequence[IntArray]) -> list[int | None]:
-        """The category that each group is already, by a label or provisionally; None where it is born."""
+        """The category that each group is already, by a label or since lately; None where it is born."""
         ids: list[int | None] = []
         for rows in groups:
             found, counts = np.unique(self.categories[rows][self.arrival.settled[rows]], return_counts=True)
             ids.append(int(found[counts.argmax()]) if len(found) else None)
         free = [place for place, category in enumerate(ids) if category is None]
-        if not free or not len(self.provisional):
+        if not free or not self.small:
             return ids
-        members = [self._of(category) for category in self.provisional.tolist()]
-        shared = np.array([[mine[groups[place]].sum() for mine in members] for place in free])
-        sizes = np.array([mine.sum() for mine in members])
+        small = list(self.small)
+        shared = np.array([[mine[groups[place]].sum() for mine in self.small.values()] for place in free])
+        sizes = np.array([mine.sum() for mine in self.small.values()])
         least = np.minimum(np.array([[len(groups[place])] for place in free]), sizes)
         for place, column in zip(*linear_sum_assignment(-shared), strict=True):
             if shared[place, column] > MOSTLY * least[place, column]:
-                ids[free[place]] = int(self.provisional[column])
+                ids[free[place]] = small[column]
         return ids
 
     def _let_small_go(self, birth_size: int) -> None:
         """Take back births of which the training left fewer samples than a category has at its birth."""
         sizes = {category: int((self.categories == category).sum()) for category in self.born}
-        least = dict.fromkeys(self.provisional.tolist(), self._fewest(birth_size))
+        least = dict.fromkeys(self.small, self._fewest(birth_size))
         can_go = set(self.born) - self.made_by_labels
         small = [category for category in can_go if sizes[category] < least.get(category, birth_size)]
         if not small:
@@ -444,16 +481,16 @@ class _Taking:
             self.arrival.features, self.categories, self.arrival.settled, ~self.held, anew=self._rehearses()
         )
         model.labels_ = self.categories
-        there = frozenset([*self.born, *self.young.tolist()]) & frozenset(model.categories_.tolist())
-        before = frozenset(self.provisional.tolist())
+        present = frozenset(model.categories_.tolist())
+        young = frozenset([*self.born, *self.young.tolist()]) & present
         return TakenIn(
             model,
             self.categories,
             self.held,
             self.strangeness,
-            tuple(category for category in self.born if category not in before),
-            tuple(sorted(before - there)),
-            replace(self.arrival.window, born=there),
+            tuple(sorted(present - self.there_lately)),
+            tuple(sorted(self.there_lately - present)),
+            replace(self.arrival.window, born=young),
         )
 
 

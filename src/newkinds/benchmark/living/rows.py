@@ -16,7 +16,7 @@ from newkinds.benchmark.living.scores import State
 from newkinds.benchmark.living.stream import STAGES, Stream
 from newkinds.engine import normalised
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.arriving import Arrival, Window
+from newkinds.methods.arriving import Arrival, Lately, Window, is_whole
 from newkinds.methods.pim import PIM
 from newkinds.methods.refitting import Wanted
 from newkinds.methods.simgcd import SimGCD
@@ -134,23 +134,41 @@ class Update(Row):
         self.window = Window()
         self.last = int(self.model.categories_.max())
         self.categories[self.rows] = self.model.labels_
+        self._begin_batch()
+
+    def _begin_batch(self) -> None:
+        """What comes is taken in from here until it is a whole batch."""
+        self.before = self.model, self.categories[self.rows], self.held, self.window
 
     def take(self, rows: IntArray, stage: int) -> tuple[int, ...]:
-        n_before = len(self.rows)
+        model, categories, held, window = self.before
+        n_before = len(categories)
+        lately = None
+        if len(self.rows) > n_before:
+            lately = Lately(self.model, self.categories[self.rows], self.held)
         self.rows = np.concatenate([self.rows, rows])
-        categories = self.categories[self.rows]
-        settled = self.stream.labels[self.rows] != UNLABELLED
-        held = np.concatenate([self.held, np.zeros(len(rows), dtype=bool)])
-        window = self.window.with_arrival(n_before, len(rows))
-        arrival = Arrival(self.stream.features[self.rows], categories, settled, held, n_before, window)
-        ids = self.model.categories_
-        became = {int(i): int(i) for i in ids}
-        wanted = Wanted(ids, self.model.known_categories_, categories, categories, became)
-        taken = take_in(self.model, arrival, wanted, self._new_id, lam=self.model.lam_)
+        n_batch = len(self.rows) - n_before
+        categories = np.concatenate([categories, np.full(n_batch, UNLABELLED)])
+        is_last = is_whole(n_batch, len(self.rows))
+        arrival = Arrival(
+            self.stream.features[self.rows],
+            categories,
+            self.stream.labels[self.rows] != UNLABELLED,
+            np.concatenate([held, np.zeros(n_batch, dtype=bool)]),
+            n_before,
+            window.with_arrival(n_before, n_batch),
+            lately=lately,
+            is_whole=is_last,
+        )
+        became = {int(i): int(i) for i in model.categories_}
+        wanted = Wanted(model.categories_, model.known_categories_, categories, categories, became)
+        taken = take_in(model, arrival, wanted, self._new_id, lam=model.lam_)
         taken.model.learnt_strangers()  # which the next update needs, and a run is saved with
         self.model, self.held, self.window = taken.model, taken.held, taken.window
         self.categories[self.rows] = taken.categories
-        return tuple(taken.born)
+        if is_last:
+            self._begin_batch()
+        return taken.born
 
     def _new_id(self) -> int:
         self.last += 1
