@@ -37,14 +37,14 @@ FACETS = 8
 """Parts of a category that are looked at; fewer where it has fewer than `FACET_SAMPLES` for each."""
 FACET_SAMPLES = 3
 FACET_ROUNDS = 5
-USUAL_ROWS = 1 << 11
+USUAL_ROWS = 1 << 10
 """Samples by which it is told what signs usually are, at even distances."""
 TAKEN_OUT = 0.2
 """Share of the categories that a rehearsal takes out."""
 KEPT_OUT = 0.1
 """Share of the other samples that it keeps out, to be asked about. The fewer a model was trained with, the stranger
 other samples look to it, and a fit lacks none of them."""
-REHEARSALS = 6
+REHEARSALS = 5
 LEAST_CATEGORIES = 4
 """With fewer categories of `LEAST_SAMPLES` there is nothing to rehearse with."""
 LEAST_SAMPLES = 4
@@ -455,9 +455,9 @@ def _narrow(mapped: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
 
 
 def _means(features: FloatArray, places: IntArray, n: int) -> FloatArray:
-    sums = np.zeros((n, features.shape[1]))
-    np.add.at(sums, places, features)
-    return np.asarray(sums / np.maximum(np.bincount(places, minlength=n), 1)[:, None])
+    counts = np.bincount(places, minlength=n)
+    starts = np.cumsum(counts) - counts
+    return np.asarray(np.add.reduceat(features[np.argsort(places, kind="stable")], starts) / counts[:, None])
 
 
 def _inverse_root(covariance: FloatArray) -> FloatArray:
