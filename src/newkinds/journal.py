@@ -90,7 +90,6 @@ sizes      id, samples and labelled samples of the categories that changed, afte
 UPDATE_CHANGES = Keys(
     optional={
         "born": Items(Keys({"id": COUNT, "key": TEXT, "name": OrNull(TEXT), "size": COUNT})),
-        "parted": Items(Row((COUNT, COUNT))),
         "taken_back": Items(Row((COUNT, OrNull(COUNT)))),
         "named": Items(Row((COUNT, TEXT))),
         "grown": Items(Row((COUNT, COUNT))),
@@ -103,7 +102,6 @@ UPDATE_CHANGES = Keys(
 """What came of an update; every part may be missing. Replaying reads the version; this is what people are told.
 
 born        new categories, with their samples
-parted      ids of those that were part of another, and its id
 taken_back  ids of categories that were born lately and are no more, each with the one that most of its samples are
             in now; null if most are held back
 named       id and name of categories that labels named

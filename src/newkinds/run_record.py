@@ -149,7 +149,6 @@ POSITIVE = Value("a number greater than 0", lambda value: _is_number(value) and 
 NOT_NEGATIVE = Value("a number of at least 0", lambda value: _is_number(value) and value >= 0)
 SHARE = Value("a number from 0 to 1", lambda value: _is_number(value) and 0 <= value <= 1)
 COUNT = _whole(0)
-FLAG = Value("true or false", lambda value: isinstance(value, bool))
 VERSION = Value("a number such as 0002", is_version)
 CHECKSUM = Value(
     "a SHA-256 in hexadecimal digits",
@@ -217,7 +216,7 @@ RECORD = Keys(
         "suspected_labels": OrNull(Items(Row((COUNT, COUNT, SHARE)))),
         "parent": Keys({"run": TEXT, "entry": COUNT}),
         "last": Keys({"id": COUNT, "key": COUNT}),
-        "window": Keys({"recent": COUNT, "born": Items(COUNT)}, {"parted": FLAG, "since": COUNT}),
+        "window": Keys({"recent": COUNT, "born": Items(COUNT)}, {"since": COUNT}),
         "samples": VERSION,
     },
 )

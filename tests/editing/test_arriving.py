@@ -53,11 +53,11 @@ def test_a_birth_with_a_name_is_not_taken_back(run: Path) -> None:
 def test_a_birth_that_has_grown_is_not_taken_back(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(updating, "GROWN", 20)
     update(run, arrivals(KINDS, 1, 30))
-    assert read_run(run)["window"] == {"recent": 30, "born": [KINDS], "parted": True}
+    assert read_run(run)["window"] == {"recent": 30, "born": [KINDS]}
     with nothing_agrees():
         assert "taken_back" not in update(run, arrivals(0, 1, 6)).changes
     update(run, arrivals(0, KINDS, 30, seed=2))  # what was born is no longer recent then
-    assert read_run(run)["window"] == {"recent": 6 + KINDS * 30, "born": [], "parted": True}
+    assert read_run(run)["window"] == {"recent": 6 + KINDS * 30, "born": []}
 
 
 def test_a_provisional_kind_may_be_taken_back(run: Path) -> None:

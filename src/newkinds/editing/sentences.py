@@ -76,7 +76,6 @@ def update_sentence(changes: dict[str, Any], called: Callable[[int], str]) -> st
         + ("most of it is held back" if heir is None else f"most of it is in {called(heir)}")
         for gone, heir in changes.get("taken_back", ())
     ]
-    parts += [f"{called(part)} was part of {called(whole)}" for part, whole in changes.get("parted", ())]
     parts += [f"{called(category)} has its name from labels" for category, _ in changes.get("named", ())]
     n_still, n_moved, n_gone = (changes.get(what, 0) for what in ("held_before", "moved", "let_go"))
     parts += [f"{n_still:,} of before {'is' if n_still == 1 else 'are'} held back"] if n_still else []

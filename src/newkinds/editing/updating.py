@@ -329,8 +329,7 @@ def _update(
     record = version_record(opened, categories.all, samples, past)
     places = _map(record, unit, samples.categories)
     record["last"] = dict(zip(("id", "key"), categories.last, strict=True))
-    window = taken.window
-    record["window"] = {"recent": n_recent, "born": sorted(window.born), "parted": window.is_parted}
+    record["window"] = {"recent": n_recent, "born": sorted(taken.window.born)}
     if goes_on:
         record["window"]["since"] = len(start.entries)
     record |= {
@@ -384,7 +383,7 @@ def _window(run: OpenedRun) -> "Window":
     from newkinds.methods.arriving import Window
 
     window = run.record.get("window", {"recent": 0, "born": []})
-    return Window(window["recent"], frozenset(window["born"]), window.get("parted", False))
+    return Window(window["recent"], frozenset(window["born"]))
 
 
 def _samples(
@@ -424,12 +423,6 @@ def _changes(
     joined = {c: int(n) for c, n in zip(*np.unique(new[~is_held], return_counts=True), strict=True)}
     had_one = ~earlier.held & ~np.isin(earlier.categories, taken_back)
     born = {c["id"] for c in categories.born}
-    parted = []
-    for category in sorted(born):
-        was = earlier.categories[had_one & (samples.categories[:n_before] == category)]
-        ids, counts = np.unique(was, return_counts=True)
-        if 2 * counts.max(initial=0) > (samples.categories == category).sum():
-            parted.append([category, int(ids[counts.argmax()])])
     n_ever = {c["id"]: int((earlier.categories == c["id"]).sum()) for c in categories.present}
     n_ever = {category: n + past.count_of(category) for category, n in n_ever.items()}
     expected = n_new / max(sum(n_ever.values()), 1)
@@ -444,7 +437,6 @@ def _changes(
             }
             for c in categories.born
         ],
-        "parted": parted,
         "taken_back": [
             [gone, _heir(samples, np.flatnonzero((earlier.categories == gone) & ~earlier.held))]
             for gone in taken_back

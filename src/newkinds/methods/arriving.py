@@ -36,13 +36,10 @@ class Window:
         Samples that came last.
     born : frozenset of int
         Ids of categories that were born lately.
-    is_parted : bool
-        Whether categories that a fit found and that are several were parted since.
     """
 
     n_recent: int = 0
     born: frozenset[int] = frozenset()
-    is_parted: bool = False
 
     def with_arrival(self, n_before: int, n_new: int) -> "Window":
         """With samples that come now."""

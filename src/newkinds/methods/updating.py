@@ -280,13 +280,10 @@ class _Taking:
 
         The model is trained again if any were born, or if categories changed or were contradicted.
         """
+        pool = np.union1d(self._asked(), np.flatnonzero(np.isin(self.categories, list(self.by_labels))))
+        groups, ids = self._groups_with_ids(pool, birth_size)
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
         is_wanted = are_others or bool(self.wanted.changed) or self.is_contradicted
-        pool = np.union1d(self._asked(), np.flatnonzero(np.isin(self.categories, list(self.by_labels))))
-        groups = self._groups(pool, self._fewest(birth_size))
-        looks = (groups or is_wanted) and not self.arrival.window.is_parted
-        parts, parted = self._parts(birth_size) if looks else ([], frozenset())
-        groups, ids = self._with_ids([*groups, *parts], birth_size)
         ends_with_births = self.arrival.is_whole and bool(len(self.tentative))
         """It is trained then as if the batch had come at once."""
         if not is_wanted and not ends_with_births and set(ids) == self._small_lately() != set():
@@ -306,7 +303,7 @@ class _Taking:
         present = np.union1d(self.wanted.categories, np.array(born, dtype=np.int64))
         self.wanted = replace(self.wanted, categories=present)
         self.is_born = np.isin(self.categories, self.born)
-        self.train(parted.union(born))
+        self.train(frozenset(born))
         self._let_small_go(birth_size)
         self.judge()
 
@@ -342,8 +339,9 @@ class _Taking:
         """Undecided samples that are in no category that was born."""
         return np.asarray(self.is_undecided & ~self.is_born)
 
-    def _with_ids(self, groups: Sequence[IntArray], birth_size: int) -> tuple[list[IntArray], list[int | None]]:
-        """Which category each group is; those that are a category again may be smaller than a birth."""
+    def _groups_with_ids(self, pool: IntArray, birth_size: int) -> tuple[list[IntArray], list[int | None]]:
+        """Groups of these samples that are a category, and which; provisional ones may be smaller than a birth."""
+        groups = self._groups(pool, self._fewest(birth_size))
         chosen = [
             (rows, category)
             for rows, category in zip(groups, self._ids_of(groups), strict=True)
@@ -407,27 +405,6 @@ class _Taking:
         seen = self._seen()[pool]
         groups = find_groups(strangers.portrait, mapped, looks.alone, strangers.births, birth_size, prior, seen)
         return [pool[group.rows] for group in groups]
-
-    def _parts(self, birth_size: int) -> tuple[list[IntArray], frozenset[int]]:
-        """Rows of samples that are a category of their own in one that is several, and those categories.
-
-        The largest part of each stays what it is. Only those may have parts of which nobody has spoken, and which a
-        fit found: of those that were born, few are several, and more only look so.
-        """
-        decided = ~self.is_undecided & ~self.held
-        has_word = set(self.categories[self.arrival.settled].tolist()) | self.arrival.named | self.wanted.changed
-        may_part = set(self.wanted.categories.tolist()) & set(self.model.categories_.tolist())
-        may_part -= has_word | set(self.wanted.known.tolist()) | set(self.young.tolist())
-        n_decided = int(decided.sum())
-        parts, parted = [], set()
-        for category in sorted(may_part):
-            rows = np.flatnonzero(decided & (self.categories == category))
-            if len(rows) < 2 * birth_size or self.past.count_of(category):
-                continue
-            if found := self.model.parts_of(self.arrival.features[rows], category, n_decided, birth_size):
-                parts += [rows[part] for part in found[1:]]
-                parted.add(category)
-        return parts, frozenset(parted)
 
     def _seen(self) -> npt.NDArray[np.float64]:
         """How much it counts that samples have been looked at before: not if that made a provisional category."""
@@ -513,7 +490,7 @@ class _Taking:
             self.strangeness,
             tuple(sorted(present - self.there_lately)),
             tuple(sorted(self.there_lately - present)),
-            replace(self.arrival.window, born=young, is_parted=self.arrival.window.is_parted or self.is_trained),
+            replace(self.arrival.window, born=young),
         )
 
 

@@ -11,10 +11,8 @@ from newkinds.engine import Partitioner, normalised
 from newkinds.errors import InputError
 from newkinds.labels import IntArray
 from newkinds.runtime import n_processes
-from newkinds.selection.births import find_parts
 from newkinds.selection.problem import Problem
 from newkinds.selection.strangeness import (
-    LEAST_CATEGORIES,
     REHEARSED,
     Company,
     Portrait,
@@ -127,37 +125,6 @@ class Wary:
             alone[rows] = strangers.rule.apply(strangers.portrait.signs(self._sharpened(), unit, mapped))
             beside[rows] = with_neighbours(alone[rows], strangers.portrait.directions(mapped))
         return Looks(alone, beside)
-
-    def parts_of(
-        self, features: npt.NDArray[Any], category: int, n_samples: int, birth_size: int
-    ) -> list[IntArray]:
-        """The categories that one of the model's is if it is several, the largest first.
-
-        Parameters
-        ----------
-        features : ndarray of shape (samples, features)
-            Of samples of the category.
-        category : int
-        n_samples : int
-            Of all categories.
-        birth_size : int
-            Samples of each, at least.
-
-        Returns
-        -------
-        list of ndarray
-            Places of the samples of each.
-        """
-        strangers = self.learnt_strangers()
-        if strangers is None or len(self.categories_) <= LEAST_CATEGORIES:
-            return []
-        column = int(np.searchsorted(self.categories_, category))
-        partitioner = self._sharpened()
-        partitioner = replace(partitioner, weights=np.delete(partitioner.weights, column, axis=0))
-        unit, mapped = self._unit_and_mapped(features)
-        portrait = strangers.portrait.without(column, mapped, n_samples)
-        alone = strangers.rule.apply(portrait.signs(partitioner, unit, mapped))
-        return [part.rows for part in find_parts(portrait, mapped, alone, strangers.births, birth_size)]
 
     def company_of(self, beside: FloatArray) -> Company:
         """What samples are on the whole that look so, their neighbours counting."""

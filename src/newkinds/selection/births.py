@@ -10,7 +10,7 @@ beside the other groups. What they mean is rehearsed with categories that were t
 (`newkinds.selection.strangeness`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,8 +52,6 @@ SURE_ENOUGH = 0.45
 EXPECTED = 0.5
 """How much it counts how many samples are strange, which is hard to tell. If it counts nothing, ordinary samples
 alone make categories; if it counts fully, too few are born where too few strangers are seen."""
-WHOLE, SURELY_ONE = 0.8, 0.9
-"""A category is one if a group of more than so many of its samples is so probably a category."""
 SURE_AGAIN = 0.93
 """The same of samples that were looked at before: every arrival gives them another chance to be born wrongly."""
 MOSTLY = 0.5
@@ -127,62 +125,23 @@ def find_groups(
         How much it counts (0 to 1) that each was looked at before, and not born: a group of such has to be surer.
     """
     rows = _strangest(log_ratios)
+    directions = portrait.directions(mapped[rows])
+    tree = _tree(directions)
     scale = min(1.0, ASKED * len(portrait.means) / max(len(log_ratios), 1))
     expected, old = (np.zeros(len(rows)) if of is None else of[rows] for of in (prior, seen))
-    sure = []
-    for group, odds in _candidates(portrait, mapped[rows], log_ratios[rows], rule, birth_size, scale):
-        probability = float(expit(odds + EXPECTED * min(expected[group].mean(), 0.0)))
-        if probability > SURE_ENOUGH + (SURE_AGAIN - SURE_ENOUGH) * old[group].mean():
-            sure.append(Group(group, probability))
+    sure: list[Group] = []
+    for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
+        groups = _gathered(portrait, directions, _groups(tree, cut, FEWEST), birth_size)
+        if groups:
+            odds = rule_of_cut.apply(_figures(portrait, directions, log_ratios[rows], groups, scale))
+            odds += [EXPECTED * min(expected[group].mean(), 0.0) for group in groups]
+            sure += [
+                Group(group, float(p))
+                for group, p in zip(groups, expit(odds), strict=True)
+                if p > SURE_ENOUGH + (SURE_AGAIN - SURE_ENOUGH) * old[group].mean()
+            ]
     chosen = _without_overlaps(sure, len(rows), birth_size)
     return [Group(rows[group.rows], group.probability) for group in chosen]
-
-
-def find_parts(
-    portrait: Portrait,
-    mapped: npt.NDArray[np.floating],
-    log_ratios: FloatArray,
-    rule: BirthRule,
-    birth_size: int = BIRTH_SIZE,
-) -> list[Group]:
-    """The categories that a category is if it is several, the largest first; none if it is one.
-
-    Its samples are grouped as strangers of the others. Where all of them together are surely a category, it is one.
-
-    Parameters
-    ----------
-    portrait : Portrait
-        Of all other categories.
-    mapped, log_ratios, rule, birth_size
-        As for `find_groups`, of the samples of the category.
-    """
-    rows = _strangest(log_ratios)
-    sure = []
-    for group, odds in _candidates(portrait, mapped[rows], log_ratios[rows], rule, birth_size):
-        probability = float(expit(odds))
-        if len(group) > WHOLE * len(log_ratios) and probability > SURELY_ONE:
-            return []
-        if probability > SURE_ENOUGH:
-            sure.append(Group(group, probability))
-    chosen = _without_overlaps(sure, len(rows), birth_size)
-    return [Group(rows[group.rows], group.probability) for group in chosen] if len(chosen) > 1 else []
-
-
-def _candidates(
-    portrait: Portrait,
-    mapped: npt.NDArray[np.floating],
-    log_ratios: FloatArray,
-    rule: BirthRule,
-    fewest: int,
-    scale: float = 1.0,
-) -> Iterator[tuple[IntArray, float]]:
-    """Groups of these samples at all cuts: places, and the log-odds of being a category."""
-    directions = portrait.directions(mapped)
-    tree = _tree(directions)
-    for cut, rule_of_cut in zip(CUTS, rule.rules, strict=True):
-        if groups := _gathered(portrait, directions, _groups(tree, cut, FEWEST), fewest):
-            figures = _figures(portrait, directions, log_ratios, groups, scale)
-            yield from zip(groups, rule_of_cut.apply(figures).tolist(), strict=True)
 
 
 def _without_overlaps(groups: Sequence[Group], n_samples: int, fewest: int) -> list[Group]:

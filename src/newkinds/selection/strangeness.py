@@ -79,8 +79,6 @@ COUNTING = 300
 SURE = 1e-6
 """Probabilities are kept so far from 0 and 1."""
 
-LEFT = 0.05
-"""Of the variation in a direction, the share that is left, at least, where one category is taken out."""
 SIGNS: tuple[str, ...] = ("doubt", "energy", "facet", "distance", "relative distance")
 CENTRED = np.array([sign in ("energy", "relative distance") for sign in SIGNS])
 """Signs that are told from what they usually are of the model's own samples: trainings and covariances of more or
@@ -95,8 +93,6 @@ class Portrait:
     ----------
     facets : ndarray of shape (facets, features)
         Means of parts of categories, of unit length.
-    owners : ndarray of shape (facets,)
-        The column of the category that each is a part of.
     means : ndarray of shape (categories, directions)
         Of the features that the partitioner takes, scaled so that categories vary alike in all directions.
     scaling : ndarray of shape (directions, directions)
@@ -110,7 +106,6 @@ class Portrait:
     """
 
     facets: npt.NDArray[np.float32]
-    owners: npt.NDArray[np.float32]
     means: npt.NDArray[np.float32]
     scaling: npt.NDArray[np.float32]
     middle: npt.NDArray[np.float32]
@@ -137,40 +132,11 @@ class Portrait:
         total = scaling.T @ (within + between.T @ between) @ scaling
         background = _inverse_root(within_covariance(total, len(narrow) - 1))
         middle = mean @ scaling
-        facets, owners = _facets(unit, places)
-        arrays = (facets, present[owners], means @ scaling, scaling, middle, background, np.zeros(len(SIGNS)))
+        arrays = (_facets(unit, places), means @ scaling, scaling, middle, background, np.zeros(len(SIGNS)))
         portrait = cls(*(np.ascontiguousarray(array, dtype=np.float32) for array in arrays))
         some = np.linspace(0, len(unit) - 1, min(len(unit), USUAL_ROWS)).astype(np.int64)
         usual = np.where(CENTRED, portrait.signs(partitioner, unit[some], mapped[some]).mean(axis=0), 0)
         return replace(portrait, usual=usual.astype(np.float32))
-
-    def without(self, column: int, mapped: npt.NDArray[np.floating], n_samples: int) -> "Portrait":
-        """The same without a category: if that is two, what lies between them is no variation within any.
-
-        Parameters
-        ----------
-        column : int
-        mapped : ndarray of shape (samples of the category, directions)
-        n_samples : int
-            Of all categories.
-        """
-        scaled = self.scaled(mapped)
-        _, lengths, directions = np.linalg.svd(scaled - scaled.mean(axis=0), full_matrices=False)
-        left = np.sqrt(np.maximum(1 - lengths**2 / n_samples, LEFT))
-        stretch, shrink = (
-            np.eye(len(self.middle)) + directions.T * (by - 1) @ directions for by in (1 / left, left)
-        )
-        stays = self.owners != column
-        present = np.unique(self.owners)
-        arrays = {
-            "facets": self.facets[stays],
-            "owners": self.owners[stays] - (self.owners[stays] > column),
-            "means": self.means[present != column] @ stretch,
-            "scaling": self.scaling @ stretch,
-            "middle": self.middle @ stretch,
-            "background": shrink @ self.background,
-        }
-        return replace(self, **{name: array.astype(np.float32) for name, array in arrays.items()})
 
     def fits(self, unit: npt.NDArray[np.floating], mapped: npt.NDArray[np.floating]) -> bool:
         """Whether samples are as wide as those it is of."""
@@ -466,12 +432,11 @@ def _inverse_root(covariance: FloatArray) -> FloatArray:
     return np.asarray(directions / np.sqrt(np.maximum(values, np.finfo(np.float64).eps)))
 
 
-def _facets(unit: npt.NDArray[np.floating], places: IntArray) -> tuple[FloatArray, IntArray]:
-    """Means of parts of each category, of unit length, and the place of each one's category."""
+def _facets(unit: npt.NDArray[np.floating], places: IntArray) -> FloatArray:
+    """Means of parts of each category, of unit length."""
     order = np.argsort(places, kind="stable")
     ends = np.flatnonzero(np.diff(places[order])) + 1
-    parts = [_parts(np.asarray(unit[rows], dtype=np.float32)) for rows in np.split(order, ends)]
-    return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    return np.concatenate([_parts(np.asarray(unit[rows], dtype=np.float32)) for rows in np.split(order, ends)])
 
 
 def _parts(members: npt.NDArray[np.float32]) -> FloatArray:
