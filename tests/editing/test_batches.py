@@ -131,6 +131,17 @@ def test_a_bound_that_is_far_exceeded_ends_a_batch(run: Path) -> None:
     assert since(run) is None
 
 
+def test_a_batch_ends_where_the_version_before_it_is_gone(run: Path) -> None:
+    update(run, arrivals(0, 1, 3 * SMALL))
+    update(run, arrivals(KINDS, 1, seed=2))
+    assert EditedRun(run).batch_since == 1
+    shutil.rmtree(run / "versions" / "0002")
+    assert EditedRun(run).batch_since is None
+    done = update(run, arrivals(KINDS, 1, SMALL, seed=3))
+    assert not {"born", "taken_back"} & done.changes.keys()
+    assert since(run) == 2
+
+
 def test_a_run_of_its_own_begins_a_batch_of_its_own(run: Path) -> None:
     update(run, arrivals(KINDS, 1))
     out = update(run, arrivals(KINDS, 1, SMALL, seed=2), out=run.parent / "out").place
