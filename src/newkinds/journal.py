@@ -236,6 +236,8 @@ class Journal:
         reason: str = "",
     ) -> Entry:
         """Write one more entry and return when it is on the disk. The caller holds the run, and has refreshed."""
+        if self._as_of is not None:
+            raise ValueError("a run as it stood earlier is to be read only")
         time = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         entry = Entry(len(self.entries) + 1, time, by, op, arguments, outcome, reason)
         try:

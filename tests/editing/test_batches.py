@@ -1,15 +1,19 @@
 """Arrivals that are taken in together until they are a whole batch."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import newkinds
 from newkinds import FeatureSet
-from newkinds.editing import EditedRun, refit, rename, undo, update
+from newkinds.editing import EditedRun, merge, refit, rename, undo, update
 from newkinds.journal import read_journal
+from newkinds.methods import updating
+from newkinds.methods.refitting import refit_model
 from newkinds.run_folder import read_predictions, read_run
 from tests.blobs import blobs
 from tests.editing.living import KINDS, X, arrivals, nothing_agrees
@@ -65,10 +69,10 @@ def test_ids_stay_while_a_batch_grows(run: Path) -> None:
 
 
 @pytest.mark.parametrize("edit", [lambda run: rename(run, "new-1", "bees"), lambda run: refit(run)])
-def test_an_edit_ends_a_batch(run: Path, edit: object) -> None:
+def test_an_edit_ends_a_batch(run: Path, edit: Callable[[Path], object]) -> None:
     update(run, arrivals(0, 1, SMALL))
     assert EditedRun(run).batch_since == 0
-    edit(run)  # type: ignore[operator]
+    edit(run)
     assert EditedRun(run).batch_since is None
     update(run, arrivals(0, 1, SMALL, seed=2))
     assert since(run) == 2
@@ -102,9 +106,7 @@ def test_undoing_goes_back_into_the_batch(run: Path) -> None:
 
 
 def test_labels_of_a_batch_count_until_its_end(run: Path) -> None:
-    features, _ = blobs(1, 9, seed=1, first=KINDS)
-    labels = np.where(np.arange(9) < 3, 0, -1)
-    update(run, FeatureSet(features, labels, names=("wasp",)))
+    update(run, labelled_arrival("wasp", 9))
     [wasp] = [c for c in read_run(run)["categories"] if c["name"] == "wasp"]
     for seed in (1, 2, 3):
         done = update(run, arrivals(0, 1, SMALL, seed=seed))
@@ -113,6 +115,80 @@ def test_labels_of_a_batch_count_until_its_end(run: Path) -> None:
     table = read_predictions(run)
     assert (table["category"].to_numpy()[len(X) : len(X) + 9] == wasp["id"]).all()
     assert EditedRun(run).samples.given[len(X) : len(X) + 3].all()
+
+
+def labelled_arrival(name: str, n: int = 6, n_labelled: int = 3, kind: int = KINDS, seed: int = 1) -> FeatureSet:
+    features, _ = blobs(1, n, seed=seed, first=kind)
+    return FeatureSet(features, np.where(np.arange(n) < n_labelled, 0, -1), names=(name,))
+
+
+@pytest.mark.parametrize(
+    ("begin", "first"),
+    [
+        (lambda run: merge(run, ["new-1", "new-2"]), lambda: arrivals(0, 1, 2)),
+        (lambda run: update(run, arrivals(0, KINDS)), lambda: labelled_arrival("wasp")),
+    ],
+    ids=["after a merge", "after a label"],
+)
+def test_a_batch_is_trained_once_for_what_is_new(
+    run: Path,
+    begin: Callable[[Path], object],
+    first: Callable[[], FeatureSet],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin(run)
+    trained: list[str] = []
+
+    def counted(*args: Any, **more: Any) -> Any:
+        trained.append("again")
+        return refit_model(*args, **more)
+
+    monkeypatch.setattr(updating, "refit_model", counted)
+    update(run, first())
+    assert len(trained) == 1
+    before = since(run)
+    assert before is not None
+    for seed in range(2, 6):
+        assert not {"born", "taken_back", "moved"} & update(run, arrivals(0, 1, 2, seed=seed)).changes.keys()
+    assert since(run) == before
+    assert len(trained) == 1
+    update(run, labelled_arrival("moth", kind=KINDS + 1))
+    assert len(trained) == 2
+    update(run, arrivals(0, 5, SMALL, seed=6))
+    assert since(run) is None
+    assert len(trained) == 3  # as if the batch had come at once
+
+
+def test_a_model_stays_where_something_of_before_the_batch_was_taken_back(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update(run, arrivals(KINDS, 1, 30))
+    with nothing_agrees():
+        assert "taken_back" in update(run, arrivals(0, 1, 4)).changes
+        monkeypatch.setattr(updating, "refit_model", lambda *_, **__: pytest.fail("trained again"))
+        update(run, arrivals(0, 1, 4, seed=2))
+
+
+def test_a_label_with_the_name_of_a_kind_that_was_taken_back_brings_it_back(run: Path) -> None:
+    update(run, arrivals(KINDS, 1, 30))
+    with nothing_agrees():
+        update(run, arrivals(0, 1, 4))
+        done = update(run, labelled_arrival("new-4", seed=3))
+    assert [(c["id"], c["key"]) for c in done.changes["born"]] == [(KINDS, "new-4")]
+    categories = read_run(run)["categories"]
+    assert [c["id"] for c in categories] == list(range(KINDS + 1))
+    assert len({c["name"] for c in categories}) == KINDS + 1
+    assert EditedRun(run).samples.given[-6:].sum() == 3
+
+
+def test_a_label_may_name_a_kind_that_was_born_earlier_in_the_batch(run: Path) -> None:
+    assert update(run, arrivals(KINDS, 1, 9)).changes["born"]
+    done = update(run, labelled_arrival("wasp", n=5, n_labelled=2, seed=2))
+    assert done.changes["named"] == [[KINDS, "wasp"]]
+    with nothing_agrees():
+        assert "taken_back" not in update(run, arrivals(0, 1, 4)).changes
+    assert since(run) == 0
+    assert read_run(run)["categories"][KINDS]["name"] == "wasp"
 
 
 def test_samples_of_an_open_batch_are_all_kept(run: Path) -> None:
@@ -146,6 +222,7 @@ def test_a_run_of_its_own_begins_a_batch_of_its_own(run: Path) -> None:
     update(run, arrivals(KINDS, 1))
     out = update(run, arrivals(KINDS, 1, SMALL, seed=2), out=run.parent / "out").place
     assert since(out) is None
+    assert since(run) == 0  # which goes on
     update(out, arrivals(0, 1, 3))
     assert since(out) == 0
 

@@ -26,16 +26,20 @@ SHOWN = 3
 
 @dataclass
 class ArrivingCategories:
-    """The categories of a run while an update is worked out: those that there are, and those that come."""
+    """The categories of a run while an update is worked out: those that there are, and those that come.
+
+    `gone` were there before the batch of arrivals and were taken back in it; they may be there again.
+    """
 
     present: list[dict[str, Any]]
     last: tuple[int, int]
+    gone: list[dict[str, Any]] = field(default_factory=list)
     born: list[dict[str, Any]] = field(default_factory=list)
     named: list[list[Any]] = field(default_factory=list)
 
     def bear(self, name: str | None = None) -> int:
         """A new category: an id and a key that nobody has ever had."""
-        taken = {c[part].casefold() for c in [*self.present, *self.born] for part in ("key", "name")}
+        taken = {c[part].casefold() for c in [*self.all, *self.gone] for part in ("key", "name")}
         number = next_number(self.last[1], taken)
         self.last = (self.last[0] + 1, number)
         category = {"id": self.last[0], "key": f"new-{number}", "name": name or f"new-{number}", "kind": "new"}
@@ -60,12 +64,10 @@ class ArrivingCategories:
             {**category, "suggestion": suggestions.get(ids.index(category["id"]))} for category in self.born
         ]
 
-    def end_with(self, ids: IntArray, before_batch: Sequence[dict[str, Any]]) -> None:
-        """Leave those that there are in the end; of those before the batch, what was taken back may be again."""
+    def end_with(self, ids: IntArray) -> None:
+        """Leave those that there are in the end."""
         there = set(ids.tolist())
-        is_here = {c["id"] for c in self.all}
-        again = [category for category in before_batch if category["id"] not in is_here]
-        self.born = [c for c in [*again, *self.born] if c["id"] in there]
+        self.born = [c for c in [*self.gone, *self.born] if c["id"] in there]
         self.present = [c for c in self.present if c["id"] in there]
 
     @property
@@ -118,7 +120,7 @@ def take_labels(run: OpenedRun, arrivals: FeatureSet, categories: ArrivingCatego
     unknown: list[tuple[str, IntArray]] = []
     for label in np.unique(arrivals.labels[arrivals.labels != UNLABELLED]).tolist():
         rows, name = np.flatnonzero(arrivals.labels == label), arrivals.name_of(int(label))
-        category = _called(categories.present, name)
+        category = _called([*categories.present, *categories.gone], name)
         if category is None:
             unknown.append((name, rows))
         else:
@@ -127,7 +129,7 @@ def take_labels(run: OpenedRun, arrivals: FeatureSet, categories: ArrivingCatego
         return settled
     guesses = _guesses(run, arrivals)
     for name, rows in sorted(unknown, key=lambda pair: -len(pair[1])):  # the most samples choose first
-        wanted = checked_name(name, {"categories": categories.all})
+        wanted = checked_name(name, {"categories": [*categories.all, *categories.gone]})
         found, counts = np.unique(guesses[rows], return_counts=True)
         best = int(found[counts.argmax()])
         free = {c["id"] for c in categories.present if c["kind"] == "new" and not c["named"]}

@@ -117,7 +117,11 @@ class OpenedRun:
         before, _ = effective_entries(self.entries[:since])
         goes_on = self._done[: len(before)] == before
         goes_on &= all(entry.op == "update" for entry in self._done[len(before) :])
-        return since if goes_on and has_version(self.folder, since_version(before)[0]) else None
+        return since if goes_on and has_version(self.folder, self.version_after(since)) else None
+
+    def version_after(self, n: int) -> str | None:
+        """The version that the run was at after so many entries; None for its first."""
+        return since_version(effective_entries(self.entries[:n])[0])[0]
 
     @property
     def before_batch(self) -> "OpenedRun":

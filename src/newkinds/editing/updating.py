@@ -253,31 +253,34 @@ def _update(
     from newkinds.methods.updating import take_in
     from newkinds.selection.births import BIRTH_SIZE
 
-    began = time.perf_counter()
-    chosen, n_entries = opened.record["chosen"], len(opened.entries)
+    began, n_entries = time.perf_counter(), len(opened.entries)
     check_can_be_updated(opened)
     ids = checked_ids(opened, arrivals)
     earlier, features = opened.samples, joined_features(opened, arrivals)
     n_before = len(earlier.categories)
     past = opened.past or Past.empty(features.shape[1])
-    categories = ArrivingCategories(list(opened.record["categories"]), opened.last_used)
-    settled_new = take_labels(opened, arrivals, categories)
     start = opened.before_batch
-    old = start.samples
+    old, chosen = start.samples, start.record["chosen"]
+    present, of_start = opened.record["categories"], start.record["categories"]
+    is_present = {c["id"] for c in present}
+    gone = [c for c in of_start if c["id"] not in is_present]
+    categories = ArrivingCategories(list(present), opened.last_used, gone)
+    settled_new = take_labels(opened, arrivals, categories)
     n_old, n_all = len(old.categories), len(features)
     n_batch = n_all - n_old
     settled_lately = np.where(earlier.labelled, earlier.categories, UNLABELLED)[n_old:]
     settled = np.concatenate([settled_lately, settled_new])
     taught = supervision(start, np.asarray(start.fitted._unit(features[:n_old]), dtype=np.float32))
     before = np.concatenate([old.categories, settled])
-    by_labels = frozenset(settled[settled != UNLABELLED].tolist()) - {c["id"] for c in start.record["categories"]}
-    wanted_ids = by_labels | {c["id"] for c in start.record["categories"]}
-    present = np.array(sorted(wanted_ids), dtype=np.int64)
+    known_before = {c["id"] for c in of_start}
+    by_labels = frozenset(settled[settled != UNLABELLED].tolist()) - known_before
+    wanted_ids = np.array(sorted(by_labels | known_before), dtype=np.int64)
     known = np.array([c["id"] for c in categories.all if c["kind"] == "known"], dtype=np.int64)
     became = lineage(start.fitted.categories_.tolist(), start.done_since_refit)
-    wanted = Wanted(present, known, before, before, became, by_labels | taught.changed)
+    wanted = Wanted(wanted_ids, known, before, before, became, by_labels | taught.changed)
     model: CategoryDiscoverer = start.fitted
-    if model.learnt_strangers() is None:  # of an earlier version, or fitted by several processes
+    is_ready = model.learnt_strangers() is not None
+    if not is_ready:  # of an earlier version, or fitted by several processes
         model = model.with_samples(features[:n_old], model.labels_, old.labelled, ~old.held)
         model.lam_ = float(chosen["lam"])  # which it is trained again with
     arrival = Arrival(
@@ -289,7 +292,7 @@ def _update(
         _window(start).with_arrival(n_old, n_batch),
         named=frozenset(c["id"] for c in categories.present if c["named"]),
         lately=None if start is opened else Lately(opened.fitted, earlier.categories, earlier.held),
-        is_whole=is_whole(n_batch, n_all),
+        is_whole=out is not None or not is_ready or is_whole(n_batch, n_all),
     )
     taken = take_in(
         model,
@@ -302,13 +305,13 @@ def _update(
         past=past,
     )
     names = {c["id"]: c["name"] for c in categories.all}
-    categories.end_with(taken.model.categories_, start.record["categories"])
+    categories.end_with(taken.model.categories_)
     samples = _samples(earlier, taken, settled_new, features, known)
     changes = _changes(categories, earlier, samples, past, n_before, taken.taken_back)
     table, model = joined_table(opened, arrivals, ids), taken.model
     kept = None if limits.keep is None else kept_rows(samples, table["id"].to_pylist(), limits.keep)
     is_over = kept is not None and is_whole(n_all - len(kept), n_all)
-    goes_on = out is None and not (arrival.is_whole or is_over)
+    goes_on = not (arrival.is_whole or is_over) and taken.model.learnt_strangers() is not None
     if kept is not None and not goes_on:
         goes = np.ones(len(features), dtype=bool)
         goes[kept] = False

@@ -274,7 +274,8 @@ def forget_versions(run: OpenedRun, keep_versions: int) -> None:
         there = [
             version for entry in run.entries if (version := entry.version) and has_version(run.folder, version)
         ]
-        stays = {*sorted(there, key=int)[-keep_versions:], *filter(None, [run.version, run.before_batch.version])}
+        needed = [run.version, None if run.batch_since is None else run.version_after(run.batch_since)]
+        stays = {*sorted(there, key=int)[-keep_versions:], *filter(None, needed)}
         stays |= {samples for version in stays if (samples := read_record(run.folder, version).get("samples"))}
         for version in there:
             if version not in stays:

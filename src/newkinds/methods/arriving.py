@@ -86,7 +86,7 @@ class Arrival:
     lately : Lately, optional
         If samples of the batch came before.
     is_whole : bool
-        Whether the batch ends with it.
+        Whether the batch ends with it. (That a bound of samples ends it is known only afterwards.)
     """
 
     features: npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
 from newkinds.labels import UNLABELLED, IntArray
-from newkinds.methods.arriving import Arrival, Mask, TakenIn
+from newkinds.methods.arriving import Arrival, Lately, Mask, TakenIn
 from newkinds.methods.base import CategoryDiscoverer
 from newkinds.methods.refitting import Wanted, refit_model
 from newkinds.methods.wariness import Looks
@@ -284,10 +284,12 @@ class _Taking:
         groups, ids = self._groups_with_ids(pool, birth_size)
         are_others = not np.array_equal(self.model.categories_, self.wanted.categories)
         is_wanted = are_others or bool(self.wanted.changed) or self.is_contradicted
-        ends_with_births = self.arrival.is_whole and bool(len(self.tentative))
-        """It is trained then as if the batch had come at once."""
-        if not is_wanted and not ends_with_births and set(ids) == self._small_lately() != set():
-            self._stay(groups, ids)
+        lately = None if self.arrival.is_whole else self.arrival.lately  # its end is as if it had come at once
+        if lately is not None and self._is_as_lately(lately, ids):
+            self._stay(groups, ids, lately)
+            return
+        if not is_wanted and set(ids) == set(self.provisional.tolist()) != set():
+            self._stay(groups, ids, Lately(self.as_before[0], *self._before()))
             return
         born = []
         for rows, category in zip(groups, ids, strict=True):
@@ -307,25 +309,35 @@ class _Taking:
         self._let_small_go(birth_size)
         self.judge()
 
-    def _small_lately(self) -> set[int]:
-        """Categories that may be taken back, but for those that were."""
-        return set(self.small) & self.there_lately
+    def _before(self) -> tuple[IntArray, Mask]:
+        """Categories before the batch, and which samples were held back."""
+        n_before = self.arrival.n_before
+        return self.arrival.categories[:n_before], self.arrival.held[:n_before]
 
-    def _stay(self, groups: Sequence[IntArray], ids: Sequence[int | None]) -> None:
+    def _is_as_lately(self, lately: Lately, ids: Sequence[int | None]) -> bool:
+        """Whether what comes now brings nothing new: no kind, and no label that the model did not expect."""
+        small = set(self.small) & self.there_lately
+        if set(ids) - self.made_by_labels != small:
+            return False
+        is_new_label = self.arrival.settled.copy()
+        is_new_label[: len(lately.categories)] = False
+        if not is_new_label.any():
+            return True
+        found = lately.model.predict(self.arrival.features[is_new_label])
+        return bool((found == self.arrival.categories[is_new_label]).all())
+
+    def _stay(self, groups: Sequence[IntArray], ids: Sequence[int | None], lately: Lately) -> None:
         """Leave the model as it was lately, since all its small categories are there again, and no other."""
-        self.model, self.wanted = self.as_before
-        categories, held, was_there = self.arrival.categories, self.arrival.held, self.was_there
-        if (lately := self.arrival.lately) is not None:
-            self.model = lately.model
-            present = self.model.categories_
-            self.wanted = replace(self.wanted, categories=present, became={int(i): int(i) for i in present})
-            n_lately = len(lately.categories)
-            was_there = np.arange(len(categories)) < n_lately
-            categories = np.concatenate([lately.categories, categories[n_lately:]])
-            held = np.concatenate([lately.held, held[n_lately:]])
-        is_free = ~self.arrival.settled & (~was_there | held)
+        self.model = lately.model
+        _, wanted = self.as_before
+        became = wanted.became if lately is not self.arrival.lately else {}
+        self.wanted = replace(wanted, categories=lately.model.categories_, became=became)
+        n_lately = len(lately.categories)
+        categories = np.concatenate([lately.categories, self.arrival.categories[n_lately:]])
+        is_free = np.concatenate([lately.held, np.ones(len(categories) - n_lately, dtype=bool)])
+        is_free &= ~self.arrival.settled
         self.categories = np.where(is_free, self._answers(is_free), categories)
-        small = sorted(self._small_lately())
+        small = sorted({*self.small, *self.made_by_labels} & self.there_lately)
         self.is_born = np.isin(categories, small) & ~is_free
         for rows, category in zip(groups, ids, strict=True):
             if category is not None:
