@@ -99,6 +99,17 @@ class Arrival:
     lately: Lately | None = None
     is_whole: bool = True
 
+    def of(self, category: int) -> Mask:
+        """The samples that a category had before the batch, without held ones."""
+        return np.asarray((self.categories == category) & ~self.held)
+
+    def of_lately(self, category: int) -> Mask:
+        """The same of lately."""
+        mine = np.zeros(len(self.features), dtype=bool)
+        if self.lately is not None:
+            mine[: len(self.lately.categories)] = (self.lately.categories == category) & ~self.lately.held
+        return mine
+
 
 @dataclass(frozen=True)
 class TakenIn:

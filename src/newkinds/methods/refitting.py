@@ -137,6 +137,17 @@ def refit_model(
     return refitted.with_samples(features, refitted.labels_, labels != UNLABELLED)
 
 
+def without_categories(model: CategoryDiscoverer, categories: npt.ArrayLike) -> CategoryDiscoverer:
+    """The model without some of its categories, not trained again."""
+    stays = ~np.isin(model.categories_, categories)
+    model = copy(model)
+    model._excerpt = None  # in which categories have other places
+    model.weights_, model.categories_ = model.weights_[stays], model.categories_[stays]
+    model.n_categories_ = len(model.categories_)
+    model.set_params(n_categories=model.n_categories_)
+    return model
+
+
 def _metric(
     model: CategoryDiscoverer,
     problem: Problem,

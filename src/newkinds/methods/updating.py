@@ -6,7 +6,6 @@ otherwise from its own weights.
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from newkinds.labels import UNLABELLED, IntArray
 from newkinds.methods.arriving import Arrival, Lately, Mask, TakenIn
 from newkinds.methods.base import CategoryDiscoverer
-from newkinds.methods.refitting import Wanted, refit_model
+from newkinds.methods.refitting import Wanted, refit_model, without_categories
 from newkinds.methods.wariness import Looks
 from newkinds.names import AUTO
 from newkinds.past import Past
@@ -130,8 +129,8 @@ class _Taking:
         self.is_undecided = self._undecided()
         self.was_there = np.arange(n_samples) < arrival.n_before
         self.tentative = self._tentative()
-        self.small = {category: self._of(category) for category in self.provisional.tolist()}
-        self.small |= {category: self._of_lately(category) for category in self.tentative.tolist()}
+        self.small = {category: arrival.of(category) for category in self.provisional.tolist()}
+        self.small |= {category: arrival.of_lately(category) for category in self.tentative.tolist()}
         """Categories that may be taken back, and the samples that they had."""
         self.categories = arrival.categories.copy()
         self.held = arrival.held.copy()
@@ -162,15 +161,11 @@ class _Taking:
         """Categories that were born lately: most of their samples are recent."""
         young = []
         for category in sorted(self.arrival.window.born):
-            mine = self._of(category)
+            mine = self.arrival.of(category)
             is_there = self.wanted.became.get(category, category) == category and mine.any()
             if is_there and 2 * (mine & self.is_recent).sum() >= mine.sum():
                 young.append(category)
         return np.array(young, dtype=np.int64)
-
-    def _of(self, category: int) -> Mask:
-        """The samples that a category had before, without held ones."""
-        return np.asarray((self.arrival.categories == category) & ~self.arrival.held)
 
     def _provisional(self, model: CategoryDiscoverer) -> IntArray:
         """Young categories of few samples, of which no person spoke; none if the model cannot find them again."""
@@ -179,7 +174,7 @@ class _Taking:
         spoken_of = self.wanted.changed | self.arrival.named
         stays = []
         for category in self.young.tolist():
-            mine = self._of(category)
+            mine = self.arrival.of(category)
             is_small = mine.sum() < GROWN and not self.past.count_of(category)
             if is_small and category not in spoken_of and not self.arrival.settled[mine].any():
                 stays.append(category)
@@ -190,14 +185,6 @@ class _Taking:
         lately = self.arrival.lately
         there = np.empty(0, dtype=np.int64) if lately is None else lately.model.categories_
         return np.setdiff1d(there, self.wanted.categories)
-
-    def _of_lately(self, category: int) -> Mask:
-        """The samples that a category had lately, without held ones."""
-        lately = self.arrival.lately
-        assert lately is not None  # or nothing would be tentative
-        mine = np.zeros(len(self.arrival.features), dtype=bool)
-        mine[: len(lately.categories)] = (lately.categories == category) & ~lately.held
-        return mine
 
     def _undecided(self) -> Mask:
         """Which samples may be of a category that is not there yet: those of provisional ones, and recent ones.
@@ -218,7 +205,7 @@ class _Taking:
         if len(self.provisional):
             present = np.setdiff1d(self.wanted.categories, self.provisional)
             self.wanted = replace(self.wanted, categories=present)
-            model = _without(model, self.provisional)
+            model = without_categories(model, self.provisional)
         decided = ~self.is_undecided & ~self.held & ~np.isin(self.categories, [UNLABELLED, *self.by_labels])
         if not (self.is_undecided[self.was_there].any() and decided.any()):
             return model
@@ -391,7 +378,7 @@ class _Taking:
         small = [category for category in can_go if sizes[category] < least.get(category, birth_size)]
         if not small:
             return
-        model = _without(self.model, small)
+        model = without_categories(self.model, small)
         gone = np.isin(self.categories, small)
         if gone.any():
             self.categories[gone] = model.predict(self.arrival.features[gone])
@@ -504,14 +491,3 @@ class _Taking:
             tuple(sorted(self.there_lately - present)),
             replace(self.arrival.window, born=young),
         )
-
-
-def _without(model: CategoryDiscoverer, categories: npt.ArrayLike) -> CategoryDiscoverer:
-    """The model without some of its categories, not trained again."""
-    stays = ~np.isin(model.categories_, categories)
-    model = copy(model)
-    model._excerpt = None  # in which categories have other places
-    model.weights_, model.categories_ = model.weights_[stays], model.categories_[stays]
-    model.n_categories_ = len(model.categories_)
-    model.set_params(n_categories=model.n_categories_)
-    return model
